@@ -1,0 +1,172 @@
+"""Layers: the equations of pre- and post-norm, the feed-forward network, dropout, the cache."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from translate.model.layers import DecoderLayer, EncoderLayer, FeedForward, LayerCache, Weights
+
+NORMS = ["post", "pre"]
+
+
+def build(kind: type[nn.Module], norm: str = "post", **options: Any) -> Any:
+    """A small layer in double precision whose LayerNorms are not the identity they start as."""
+    layer = kind(d_model=8, heads=2, d_ff=16, norm=norm, **{"dropout": 0.0, **options}).double()
+    for module in layer.modules():
+        if isinstance(module, nn.LayerNorm):
+            nn.init.normal_(module.weight, 1, 0.5)
+            nn.init.normal_(module.bias)
+    return layer
+
+
+def states(length: int, rows: int = 2) -> Tensor:
+    return torch.randn(rows, length, 8, dtype=torch.float64)
+
+
+def causal(length: int) -> Tensor:
+    return torch.ones(1, 1, length, length, dtype=torch.bool).tril()
+
+
+def layer_norm(module: nn.LayerNorm, x: Tensor) -> Tensor:
+    """(x − mean) / √(variance + ε) · γ + β (Ba et al. 2016), over d_model alone."""
+    centred = x - x.mean(-1, keepdim=True)
+    variance = centred.square().mean(-1, keepdim=True)
+    return centred / (variance + 1e-5).sqrt() * module.weight + module.bias
+
+
+def residual(norm: str, module: nn.LayerNorm, x: Tensor, sublayer: Any) -> Tensor:
+    if norm == "post":
+        return layer_norm(module, x + sublayer(x))
+    return x + sublayer(layer_norm(module, x))
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_an_encoder_layer_follows_its_equations(norm: str) -> None:
+    layer, x = build(EncoderLayer, norm), states(5)
+    mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])[:, None, None]
+    attend = layer.self_attention
+    expected = residual(norm, layer.around_attention.norm, x,
+                        lambda y: attend(y, attend.keys_values(y), mask))
+    expected = residual(norm, layer.around_feed_forward.norm, expected, layer.feed_forward)
+    torch.testing.assert_close(layer(x, mask), expected)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_decoder_layer_follows_its_equations(norm: str) -> None:
+    layer, x, memory = build(DecoderLayer, norm), states(4), states(5)
+    memory_mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])[:, None, None]
+    own, cross = layer.self_attention, layer.cross_attention
+    expected = residual(norm, layer.around_self_attention.norm, x,
+                        lambda y: own(y, own.keys_values(y), causal(4)))
+    # The memory is normalised once, at the end of the encoder, and not again in every layer.
+    expected = residual(norm, layer.around_cross_attention.norm, expected,
+                        lambda y: cross(y, cross.keys_values(memory), memory_mask))
+    expected = residual(norm, layer.around_feed_forward.norm, expected, layer.feed_forward)
+    torch.testing.assert_close(layer(x, memory, causal(4), memory_mask), expected)
+
+
+def test_feed_forward_is_two_linear_maps_with_relu_between() -> None:
+    module = FeedForward(3, 5).double()
+    nn.init.normal_(module.w_1.bias)
+    nn.init.normal_(module.w_2.bias)
+    x = torch.randn(7, 3, dtype=torch.float64)
+    inner = x @ module.w_1.weight.T + module.w_1.bias
+    expected = inner * (inner > 0) @ module.w_2.weight.T + module.w_2.bias
+    torch.testing.assert_close(module(x), expected)
+
+
+def test_feed_forward_with_gelu_uses_the_exact_form() -> None:
+    module = FeedForward(3, 5, activation="gelu").double()
+    x = torch.randn(7, 3, dtype=torch.float64)
+    inner = module.w_1(x)
+    gelu = inner * 0.5 * (1 + torch.erf(inner / math.sqrt(2)))
+    torch.testing.assert_close(module(x), module.w_2(gelu))
+
+
+def test_feed_forward_treats_every_position_alike_and_alone() -> None:
+    module = FeedForward(8, 16).double()
+    x = states(5)
+    alone = torch.stack([module(x[:, i]) for i in range(5)], dim=1)
+    torch.testing.assert_close(module(x), alone)
+
+
+@pytest.mark.parametrize("where", ["dropout", "attention_dropout", "activation_dropout"])
+@pytest.mark.parametrize("kind", [EncoderLayer, DecoderLayer])
+def test_every_dropout_is_random_in_training_and_off_in_eval(
+    kind: type[nn.Module], where: str
+) -> None:
+    layer, x = build(kind, **{where: 0.5}), states(4)
+    inputs = (x, None) if kind is EncoderLayer else (x, states(3), None, None)
+    assert not torch.allclose(layer(*inputs), layer(*inputs))
+    layer.eval()
+    plain = build(kind)
+    plain.load_state_dict(layer.state_dict())
+    assert torch.equal(layer(*inputs), layer(*inputs))
+    torch.testing.assert_close(layer(*inputs), plain(*inputs))
+
+
+def test_each_dropout_acts_at_its_own_place() -> None:
+    x = states(4)
+
+    def drop_all(where: str) -> tuple[Any, Tensor]:
+        layer = build(EncoderLayer, "pre", **{where: 1.0})
+        nn.init.normal_(layer.feed_forward.w_2.bias)
+        return layer, layer(x, None)
+
+    # dropout: the results of both sublayers are gone, the shortcut is left.
+    layer, result = drop_all("dropout")
+    torch.testing.assert_close(result, x)
+    # attention_dropout: attention gives nothing, and the feed-forward network works as ever.
+    layer, result = drop_all("attention_dropout")
+    enter = layer_norm(layer.around_feed_forward.norm, x)
+    torch.testing.assert_close(result, x + layer.feed_forward(enter))
+    # activation_dropout: of the feed-forward network only its last bias is left.
+    layer, result = drop_all("activation_dropout")
+    y = layer_norm(layer.around_attention.norm, x)
+    attended = layer.self_attention(y, layer.self_attention.keys_values(y))
+    torch.testing.assert_close(result, x + attended + layer.feed_forward.w_2.bias)
+
+
+def test_weights_are_collected_by_kind() -> None:
+    weights = Weights()
+    memory = build(EncoderLayer)(states(5), None, weights=weights)
+    build(DecoderLayer)(states(4), memory, causal(4), None, weights=weights)
+    shapes = [[w.shape for w in kind] for kind in (weights.encoder, weights.decoder, weights.cross)]
+    assert shapes == [[(2, 2, 5, 5)], [(2, 2, 4, 4)], [(2, 2, 4, 5)]]
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_cached_layer_equals_a_pass_over_everything(norm: str) -> None:
+    layer, x, memory = build(DecoderLayer, norm), states(4), states(5)
+    whole = layer(x, memory, causal(4), None)
+    cache = layer.start_cache(memory)
+    nothing = torch.full_like(memory, math.nan)  # a cached layer must not read the memory again
+    steps = [layer(x[:, t:t + 1], nothing, None, None, cache=cache) for t in range(4)]
+    torch.testing.assert_close(torch.cat(steps, dim=1), whole)
+
+
+def test_select_keeps_rows_of_the_cache_in_the_order_asked_for() -> None:
+    layer, x, memory = build(DecoderLayer), states(3, rows=3), states(5, rows=3)
+    cache: LayerCache = layer.start_cache(memory)
+    for t in range(2):
+        layer(x[:, t:t + 1], memory, None, None, cache=cache)
+    rows = torch.tensor([2, 0, 0, 1])  # as in beam search: some rows twice, in a new order
+    cache.select_target(rows)
+    cache.select_memory(rows)
+    x, memory = x[rows], memory[rows]
+    newest = layer(x[:, 2:], memory, None, None, cache=cache)
+    torch.testing.assert_close(newest, layer(x, memory, causal(3), None)[:, 2:])
+
+
+def test_select_works_with_a_mask_and_before_the_first_token() -> None:
+    memory = states(5, rows=3)
+    cache = build(DecoderLayer).start_cache(memory)
+    before = cache.memory.k
+    keep = torch.tensor([True, False, True])
+    cache.select_target(keep)
+    cache.select_memory(keep)
+    assert torch.equal(cache.memory.k, before[[0, 2]])
+    assert cache.target is None

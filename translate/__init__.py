@@ -1,0 +1,1 @@
+"""Train a German-to-English Transformer from scratch, and translate with it."""

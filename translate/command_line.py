@@ -1,0 +1,50 @@
+"""What every command shares: --config, --set, and how a user's mistake is told."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from translate.config import Config, load_config
+from translate.errors import UserError
+
+
+def parser(command: str, description: str) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(
+        prog=f"python -m translate.{command}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def add_config_options(arguments: argparse.ArgumentParser) -> None:
+    arguments.add_argument("--config", type=Path, default=Path("configs/sample.yaml"),
+                           metavar="FILE", help="the run to work on (default: %(default)s)")
+    add_overrides(arguments)
+
+
+def add_overrides(arguments: argparse.ArgumentParser) -> None:
+    arguments.add_argument("--set", action="append", default=[], dest="overrides",
+                           metavar="KEY=VALUE",
+                           help="change a setting, such as training.warmup=2000; may be repeated")
+
+
+def config_from(options: argparse.Namespace) -> Config:
+    return load_config(options.config, options.overrides)
+
+
+def run(main: Callable[[], None]) -> None:
+    """Run a command: UserError becomes a message and exit code 2, Ctrl-C becomes code 130."""
+    try:
+        main()
+        sys.stdout.flush()
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:  # such as `| head`; nothing more can be written
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

@@ -1,0 +1,127 @@
+"""Text files of one segment a line: reading, cleaning and writing them without losing a line."""
+
+import gzip
+import html
+import math
+import os
+import re
+import unicodedata
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+
+from translate.errors import UserError
+
+# Only references that end in a semicolon: HTML's older ones, without it, would eat "Q&Amp" or
+# make "¬" of the first letters of "&nothing".
+ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+INVISIBLE = re.compile("[\u00ad\u200b\ufeff]")  # soft hyphen, zero-width space, byte-order mark
+
+
+@dataclass(frozen=True)
+class Split:
+    """One split of a corpus, cleaned: line n of one side is the translation of line n."""
+
+    name: str
+    source: str  # the file names, for the table
+    german: list[str]
+    english: list[str]
+    dropped: dict[str, int] = field(default_factory=dict)  # why -> pairs
+    notes: list[str] = field(default_factory=list)
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 file (gzipped if it is named .gz), split at "\\n" alone.
+
+    Raises:
+        UserError: the file cannot be read, or a byte is not UTF-8 (file and line are named).
+    """
+    try:
+        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(f"{path}: damaged gzip file ({error}); fetch it again") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot read it: {error.strerror}") from None
+    return split_lines(data, str(path))
+
+
+def split_lines(data: bytes, where: str) -> list[str]:
+    """The lines of UTF-8 bytes, without their "\\n"; `where` is what an error calls them.
+
+    Never `str.splitlines`: U+2028, U+0085, U+000B, U+000C and others are inside lines of real
+    corpora, on one side only, and would shift every line after them.
+    """
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{where}: line {line}: byte 0x{data[error.start]:02x} is not UTF-8; "
+                        f"convert the file to UTF-8, for instance with iconv") from None
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()  # what follows the last "\n" is no line
+    return lines
+
+
+def clean(line: str) -> str:
+    """One segment as plain text: entities unescaped once, no invisible characters, NFC, and
+    every run of white space (line separators and no-break spaces too) one space; none outside.
+
+    In this order, since "&nbsp;" and "&shy;" yield characters that the later steps look for.
+    "&amp;quot;" becomes "&quot;": unescaping twice would alter texts that speak of entities.
+    """
+    if "&" in line:
+        line = ENTITY.sub(lambda reference: html.unescape(reference[0]), line)
+    line = unicodedata.normalize("NFC", INVISIBLE.sub("", line))
+    return " ".join(line.split())
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write UTF-8 lines atomically: after a crash there is the former file or the whole new one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(line + "\n" for line in lines)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def clean_split(name: str, source: str, german: list[str], english: list[str]) -> Split:
+    """Clean both sides; a pair of `train` with nothing on a side is dropped, the others stay.
+
+    Raises:
+        UserError: the sides have different numbers of lines.
+    """
+    check_aligned(german, english, source)
+    pairs = [(clean(left), clean(right)) for left, right in zip(german, english, strict=True)]
+    kept = [pair for pair in pairs if all(pair)] if name == "train" else pairs
+    dropped = {"empty on a side": len(pairs) - len(kept)} if len(kept) < len(pairs) else {}
+    return Split(name, source, [pair[0] for pair in kept], [pair[1] for pair in kept], dropped)
+
+
+def check_aligned(german: list[str], english: list[str], where: str) -> None:
+    """Raise a UserError if the two sides have different numbers of lines.
+
+    It names the line at which the two sides seem to come apart: the place before which the
+    lengths fit best counting lines from the top, and after which they fit best counting from
+    the bottom. For one missing or one extra line that is the very place, give or take a few.
+    """
+    if len(german) == len(english):
+        return
+    shorter = min(len(german), len(english))
+    sizes = [[len(line) + 1 for line in side] for side in (german, english)]
+    usual = math.log(max(1, sum(sizes[0])) / max(1, sum(sizes[1])))
+
+    def misfits(pairs: Iterable[tuple[int, int]]) -> list[float]:
+        return [abs(math.log(left / right) - usual) for left, right in pairs]
+
+    from_top = misfits(zip(*sizes, strict=False))
+    from_bottom = misfits(zip(*(side[len(side) - shorter:] for side in sizes), strict=True))
+    gain = accumulate((bottom - top for top, bottom in zip(from_top, from_bottom, strict=True)),
+                      initial=0.0)  # of counting from the top as far as here
+    line = max(enumerate(gain, start=1), key=lambda place: (place[1], place[0]))[0]
+    raise UserError(f"{where}: {len(german)} German lines but {len(english)} English lines; by "
+                    f"their lengths the two sides come apart at about line {line}")

@@ -1,0 +1,109 @@
+"""Plain text to tokens and back, without loss: spaCy's tokens, optionally cut into subwords.
+
+Every token begins with the mark `▁` if white space stood before it (the first one always does), so
+joining needs no detokenisation rules: put the tokens together, and each mark is a space.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import spacy
+
+MARK = "▁"
+_ESCAPE = "␛"  # a mark that is part of the text is written ␛_, and ␛ itself ␛␛
+
+Language = Literal["de", "en"]
+
+
+class Tokenizer:
+    """spaCy's rules for one language (`spacy.blank`, no model to download), made reversible.
+
+    `join(split(text)) == " ".join(text.split())` for every text, unless it is lowercased.
+    """
+
+    def __init__(self, language: Language, lowercase: bool = False) -> None:
+        self._spacy = spacy.blank(language).tokenizer
+        self._lowercase = lowercase
+
+    def split(self, text: str) -> list[str]:
+        text = " ".join(text.split())
+        if _ESCAPE in text or MARK in text:
+            text = text.replace(_ESCAPE, _ESCAPE * 2).replace(MARK, _ESCAPE + "_")
+        tokens = []
+        space = MARK
+        for token in self._spacy(text):
+            tokens.append(space + (token.text.lower() if self._lowercase else token.text))
+            space = MARK if token.whitespace_ else ""
+        return tokens
+
+
+def join(tokens: Iterable[str]) -> str:
+    """The text that the tokens came from."""
+    text = "".join(tokens).replace(MARK, " ").removeprefix(" ")
+    if _ESCAPE in text:
+        text = re.sub(_ESCAPE + "([_" + _ESCAPE + "])",
+                      lambda found: MARK if found[1] == "_" else _ESCAPE, text)
+    return text
+
+
+class Subwords:
+    """A SentencePiece model that cuts spaCy's tokens; unknown characters become bytes."""
+
+    def __init__(self, model: bytes) -> None:
+        import sentencepiece
+
+        self.model = model
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        self._cache: dict[str, list[str]] = {}
+
+    @property
+    def pieces(self) -> list[str]:
+        return [self._processor.id_to_piece(i) for i in range(len(self._processor))]
+
+    def split(self, tokens: Sequence[str]) -> list[str]:
+        pieces: list[str] = []
+        for token in tokens:
+            cut = self._cache.get(token)
+            if cut is None:
+                cut = self._processor.encode(token, out_type=str)
+                if len(self._cache) < 200_000:
+                    self._cache[token] = cut
+            pieces += cut
+        return pieces
+
+    @staticmethod
+    def join(pieces: Iterable[str]) -> list[str]:
+        """Pieces whose bytes (`<0xC3> <0xA4>`) are characters again; bad bytes become �."""
+        text: list[str] = []
+        held = bytearray()
+        for piece in pieces:
+            if len(piece) == 6 and piece.startswith("<0x"):
+                held.append(int(piece[3:5], 16))
+                continue
+            if held:
+                text.append(held.decode("utf-8", errors="replace"))
+                held.clear()
+            text.append(piece)
+        text.append(held.decode("utf-8", errors="replace"))
+        return text
+
+
+class TextPipeline:
+    """Text of one language to the model's tokens, and back."""
+
+    def __init__(self, language: Language, lowercase: bool, subwords: Subwords | None) -> None:
+        self._tokenizer = Tokenizer(language, lowercase)
+        self.subwords = subwords
+
+    def split(self, text: str) -> list[str]:
+        tokens = self._tokenizer.split(text)
+        return self.subwords.split(tokens) if self.subwords else tokens
+
+    def join(self, tokens: Iterable[str]) -> str:
+        return join(self.subwords.join(tokens) if self.subwords else tokens)
+
+
+def load_subwords(path: Path) -> Subwords | None:
+    return Subwords(path.read_bytes()) if path.exists() else None

@@ -1,0 +1,66 @@
+"""The pictures that `python -m translate.diagnose` draws."""
+
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from translate.config import Config
+from translate.model.positions import LearnedPositions
+from translate.model.transformer import Transformer
+from translate.training.schedule import noam
+
+
+def draw_positions(model: Transformer, length: int) -> Figure:
+    """The encodings as an image and some dimensions as curves; of relative ones the biases."""
+    figure = Figure(figsize=(11, 4.5), layout="constrained", dpi=120)
+    left, right = figure.subplots(1, 2)
+
+    def image(axes: Any, values: Tensor, **extent: Any) -> None:
+        values = values.detach().cpu()
+        limit = float(values.abs().max()) or 1.0  # biases start at zero
+        drawn = axes.imshow(values.numpy(), aspect="auto", cmap="RdBu", vmin=-limit,
+                            vmax=limit, origin="lower", interpolation="nearest", **extent)
+        figure.colorbar(drawn, ax=axes)
+
+    if model.encoder_bias and model.decoder_bias:
+        for axes, stack, module, end in ((left, "encoder", model.encoder_bias, length),
+                                         (right, "decoder", model.decoder_bias, 0)):
+            bias = module(length, 1, length + end + 1)[0, :, 0]  # of one query, for all keys
+            image(axes, bias, extent=(-length - 0.5, end + 0.5, -0.5, len(bias) - 0.5))
+            axes.set(title=f"Relative positions: bias of the {stack}'s scores", ylabel="head",
+                     xlabel="position of the key − position of the query", yticks=range(len(bias)))
+        return figure
+    assert model.source_positions is not None
+    values = model.source_positions(0, length).detach().cpu()
+    if isinstance(model.source_positions, LearnedPositions):
+        image(left, values)
+        left.set(title="Learned positions of the source", xlabel="dimension")
+    else:  # interleaved, the sines and cosines would be stripes
+        image(left, torch.cat([values[:, 0::2], values[:, 1::2]], dim=1))
+        left.set(title="Sinusoidal positions", xlabel="even dimensions (sine), then odd (cosine)")
+    left.set(ylabel="position")
+    for dimension in sorted({values.size(1) // part for part in (16, 8, 4, 2)}):
+        right.plot(values[:, dimension].numpy(), label=f"dimension {dimension}")
+    right.set(title="Some dimensions as curves", xlabel="position", ylabel="value")
+    figure.legend(fontsize="small", loc="outside lower right", ncols=4)
+    return figure
+
+
+def draw_schedule(config: Config, updates: int) -> Figure:
+    """The learning rate up to the planned end of training, and at least well past its peak."""
+    training, d_model = config.training, config.model.d_model
+    end = max(updates, 3 * training.warmup)
+    steps = sorted({*range(1, end + 1, max(1, end // 500)), training.warmup, end})
+    rates = [noam(step, d_model, training.warmup, training.factor) for step in steps]
+    figure = Figure(figsize=(8, 4), layout="constrained", dpi=120)
+    axes = figure.subplots()
+    axes.plot(steps, rates)
+    axes.axvline(training.warmup, color="tab:orange", linestyle="--",
+                 label=f"end of warm-up: {max(rates):.2e} at update {training.warmup:,}")
+    axes.axvline(updates, color="grey", linestyle=":", label=f"planned end: update {updates:,}")
+    axes.set(title=f"Noam schedule: d_model {d_model}, warm-up {training.warmup:,}, "
+             f"factor {training.factor:g}", xlabel="update", ylabel="learning rate", ylim=0)
+    axes.legend(loc="lower right")
+    return figure

@@ -1,0 +1,194 @@
+"""A run folder, `checkpoints/<name>/`: where its parts lie, and a trained model out of it."""
+
+import itertools
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from translate.config import Config, load_config, save_config
+from translate.data.encoding import TextSide, load_text
+from translate.errors import UserError
+from translate.model.transformer import Transformer
+
+BASE = Path("checkpoints")
+
+
+@dataclass(frozen=True)
+class Run:
+    """The parts of a run folder; nothing in it can run code when it is opened."""
+
+    folder: Path
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "config.yaml"
+
+    @property
+    def text(self) -> Path:
+        return self.folder / "text"
+
+    @property
+    def best(self) -> Path:
+        return self.folder / "best"
+
+    @property
+    def last(self) -> Path:
+        return self.folder / "last"
+
+    @property
+    def recent(self) -> Path:
+        """Weights of the last validations, for averaging."""
+        return self.folder / "recent"
+
+    @property
+    def report(self) -> Path:
+        """Written when training is complete."""
+        return self.folder / "report.json"
+
+    def is_finished(self, config: Config) -> bool:
+        """Whether it was trained as long as the config asks for."""
+        if not self.report.exists():
+            return False
+        limits = json.loads(self.report.read_text(encoding="utf-8"))["limits"]
+        return bool(limits == config.training.limits())
+
+
+class Trained(NamedTuple):
+    """A model and the text that goes in and comes out of it."""
+
+    config: Config
+    model: Transformer
+    source: TextSide
+    target: TextSide
+    checkpoint: Path
+
+
+# Settings that a run may change when it goes on: how long it trains, where, and how it decodes.
+_MAY_CHANGE = ("device", "decoding", "data.root", "training.epochs", "training.max_updates",
+               "training.patience")
+
+
+def open_run(config: Config, fresh: bool) -> Run:
+    """The folder of this run, new or to be continued; `fresh` moves an old one aside.
+
+    Raises:
+        UserError: the folder holds a run with other settings.
+    """
+    run = Run(BASE / config.name)
+    if fresh and run.folder.exists():
+        n = next(n for n in itertools.count(1) if not aside(run, n).exists())
+        run.folder.rename(aside(run, n))
+        print(f"moved {run.folder} to {aside(run, n)}", file=sys.stderr)
+    if run.config.exists():
+        old, new = (_fixed_settings(c) for c in (load_config(run.config), config))
+        changed = [f"{key}: {old.get(key)} -> {new.get(key)}"
+                   for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
+        if changed:
+            raise UserError(f"{run.folder} holds a run with other settings ({'; '.join(changed)})."
+                            "\nStart over with --fresh (the old run is moved aside), or name "
+                            "another one with --set name=…")
+    run.folder.mkdir(parents=True, exist_ok=True)
+    save_config(config, run.config)
+    return run
+
+
+def aside(run: Run, n: int) -> Path:
+    return run.folder.with_name(f"{run.folder.name}.old{n}")
+
+
+def _fixed_settings(config: Config) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in config.model_dump(mode="json").items():
+        flat |= {f"{key}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {key: value}
+    return {key: value for key, value in flat.items()
+            if key not in _MAY_CHANGE and key.split(".")[0] not in _MAY_CHANGE}
+
+
+def newest_checkpoint(base: Path = BASE) -> Path:
+    """The best checkpoint of the run that was written to last."""
+    weights = sorted(base.glob("*/best/model.safetensors"), key=lambda path: path.stat().st_mtime)
+    if not weights:
+        raise UserError(f"{base}/ holds no trained model yet: `make train` makes one in minutes, "
+                        "or name one with --checkpoint")
+    return weights[-1].parent
+
+
+def find_checkpoint(path: Path | None) -> Path:
+    """A folder with weights: one named itself, the best of a run folder, or the newest run's."""
+    if path is None:
+        return newest_checkpoint()
+    for folder in (path, Run(path).best):
+        if (folder / "model.safetensors").exists():
+            return folder
+    raise UserError(f"{path}: no checkpoint here (neither model.safetensors nor "
+                    "best/model.safetensors); name a run folder such as checkpoints/sample")
+
+
+def load_trained(checkpoint: Path, overrides: Sequence[str] = ()) -> Trained:
+    """The model of a checkpoint folder, in evaluation mode on the configured device."""
+    run = Run(checkpoint.parent)
+    config = load_config(run.config, overrides)
+    device = pick_device(config.device)
+    source, target = load_text(run.text, config.text.lowercase)
+    model = build_model(config, len(source.vocabulary), len(target.vocabulary))
+    load_weights(model, checkpoint / "model.safetensors")
+    return Trained(config, model.to(device).eval(), source, target, checkpoint)
+
+
+def build_model(config: Config, source_size: int, target_size: int) -> Transformer:
+    return Transformer(source_size, target_size, **config.model.model_dump())
+
+
+def pick_device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise UserError(f"device={name}: PyTorch sees {torch.cuda.device_count()} CUDA devices "
+                        "here; use device=auto or device=cpu")
+    return device
+
+
+def load_weights(model: Transformer, path: Path) -> None:
+    """Copy saved weights into the model, each checked by name and shape."""
+    loaded = read_tensors(path)
+    parameters = dict(model.named_parameters())
+    for name in sorted(parameters.keys() | loaded.keys()):
+        shapes = [tuple(tensors[name].shape) if name in tensors else "nothing"
+                  for tensors in (parameters, loaded)]
+        if shapes[0] != shapes[1]:
+            raise UserError(f"{path}: these weights belong to another configuration: {name} should "
+                            f"be {shapes[0]} and is {shapes[1]}")
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(loaded[name])
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path}: cannot read these tensors: {error}") from None
+
+
+def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Atomically: a crash leaves the previous file or the new one."""
+    partial = path.with_name(path.name + ".partial")
+    save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, partial)
+    os.replace(partial, path)
+
+
+def write_json(value: Any, path: Path) -> None:
+    """Atomically, for people too."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    os.replace(partial, path)

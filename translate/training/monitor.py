@@ -1,0 +1,111 @@
+"""What a person sees of training: TensorBoard, a progress bar, and lines where there is no bar."""
+
+import sys
+import time
+from itertools import islice
+from typing import Any
+
+from torch.utils.tensorboard import SummaryWriter
+from torch.utils.tensorboard.summary import hparams
+from tqdm import tqdm
+
+from translate.config import Config
+from translate.data.batching import Batch
+from translate.decoding.attention_plot import plot_attention
+from translate.runs import Run
+from translate.training.validation import ParallelText, Validation
+
+_SAMPLES = 8  # validation sentences shown with their translations
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them: 45 s, 12 min, 3.4 h, 5.1 days."""
+    for limit, unit, size in ((90, "s", 1), (5400, "min", 60), (172_800, "h", 3600)):
+        if seconds < limit:
+            return f"{seconds / size:.{1 if unit == 'h' else 0}f} {unit}"
+    return f"{seconds / 86_400:.1f} days"
+
+
+class Monitor:
+    """Curves under `tensorboard/` of the run, and progress on stderr."""
+
+    def __init__(self, run: Run, config: Config, update: int) -> None:
+        # Points after `update`, from a run that was cut off, would otherwise show twice.
+        self._writer = SummaryWriter(str(run.folder / "tensorboard"), purge_step=update + 1)
+        self._bar: tqdm[Any] | None = None
+        if update == 0:
+            self._writer.add_text("config", f"```yaml\n{run.config.read_text('utf-8')}\n```", 0)
+
+    def start_epoch(self, epoch: int, updates: int, done: int) -> None:
+        self._bar = tqdm(total=updates, initial=done, desc=f"epoch {epoch + 1}", unit="update",
+                         disable=not sys.stderr.isatty(), leave=False, dynamic_ncols=True)
+
+    def tick(self) -> None:
+        if self._bar is not None:
+            self._bar.update()
+
+    def say(self, message: str) -> None:
+        """A line on stderr that leaves the bar whole."""
+        tqdm.write(message, file=sys.stderr)
+        sys.stderr.flush()
+
+    def end_epoch(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def training(self, update: int, values: dict[str, float], remaining: float) -> None:
+        """One point of the training curves."""
+        for name, value in values.items():
+            self._writer.add_scalar(f"train/{name}", value, update)
+        line = (f"loss {values['loss']:.3f}, {values['tokens_per_second']:,.0f} tokens/s, "
+                f"lr {values['learning_rate']:.1e}, {duration(remaining)} left")
+        if self._bar is not None and not self._bar.disable:
+            self._bar.set_postfix_str(line, refresh=False)
+
+    def validation(self, update: int, result: Validation, text: ParallelText) -> None:
+        """Scores, sample translations, and what the first of them attends to."""
+        self._writer.add_scalar("validation/loss", result.loss, update)
+        self._writer.add_scalar("validation/perplexity", result.perplexity, update)
+        self._writer.add_scalar("validation/bleu", result.bleu.value, update)
+        self._writer.add_text("validation/bleu_signature", f"`{result.bleu.signature}`", update)
+        rows = ["| source | reference | hypothesis |", "|---|---|---|"]
+        for columns in islice(zip(*text, result.hypotheses, strict=True), _SAMPLES):
+            rows.append("| " + " | ".join(t.replace("|", r"\|") for t in columns) + " |")
+        self._writer.add_text("validation/translations", "\n".join(rows), update)
+        self._writer.add_figure("validation/cross_attention", plot_attention(result.attention),
+                                update)
+        self._writer.flush()
+
+    def finished(self, config: Config, scores: dict[str, float]) -> None:
+        """The settings as hyperparameters beside the final scores."""
+        settings = {f"{part}.{key}": value if isinstance(value, int | float | str) else str(value)
+                    for part in ("text", "model", "training")
+                    for key, value in config.model_dump(mode="json")[part].items()}
+        for summary in hparams(settings, scores):
+            self._writer._get_file_writer().add_summary(summary)  # in this run, not a new one
+        for name, value in scores.items():
+            self._writer.add_scalar(name, value, 0)
+
+    def close(self) -> None:
+        self.end_epoch()
+        self._writer.close()
+
+
+class Meter:
+    """Counts over the updates since the last point, and the time they took."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.tokens = self.source_tokens = self.places = 0
+        self.started = time.monotonic()
+
+    def add(self, batch: Batch) -> None:
+        self.tokens += batch.tokens
+        self.source_tokens += batch.source_tokens
+        self.places += batch.src.numel() + batch.tgt_out.numel()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started
