@@ -52,7 +52,7 @@ def tiny_run(folder: Path) -> Path:
 def diagnose(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "translate.diagnose", *arguments], cwd=folder,
                           env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True,
-                          encoding="utf-8", timeout=120)
+                          encoding="utf-8", timeout=300)
 
 
 def a_batch() -> Batch:

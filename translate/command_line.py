@@ -1,6 +1,7 @@
 """What every command shares: --config, --set, and how a user's mistake is told."""
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -35,7 +36,13 @@ def config_from(options: argparse.Namespace) -> Config:
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a command: UserError becomes a message and exit code 2, Ctrl-C becomes code 130."""
+    """Run a command: UserError becomes a message and exit code 2, Ctrl-C becomes code 130.
+
+    What is printed is UTF-8, as all that is read, whatever the locale.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")
     try:
         main()
         sys.stdout.flush()

@@ -1,7 +1,5 @@
 """The command `python -m translate.evaluate`: scores on the test sets, greedy and by beam."""
 
-import argparse
-import json
 import sys
 import time
 from pathlib import Path
@@ -12,7 +10,7 @@ from translate.data.corpora import Corpus, prepare
 from translate.data.lines import read_lines, write_lines
 from translate.decoding.scores import all_scores, tokenised_bleu
 from translate.decoding.translator import Translator
-from translate.runs import Trained, find_checkpoint, load_trained, pick_device, write_json
+from translate.runs import Trained, find_checkpoint, load_trained, write_json
 
 
 def evaluate(trained: Trained, corpus: Corpus) -> list[dict[str, Any]]:

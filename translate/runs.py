@@ -108,7 +108,8 @@ def aside(run: Run, n: int) -> Path:
 def _fixed_settings(config: Config) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in config.model_dump(mode="json").items():
-        flat |= {f"{key}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {key: value}
+        flat |= ({f"{key}.{k}": v for k, v in value.items()} if isinstance(value, dict)
+                 else {key: value})
     return {key: value for key, value in flat.items()
             if key not in _MAY_CHANGE and key.split(".")[0] not in _MAY_CHANGE}
 

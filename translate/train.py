@@ -3,17 +3,20 @@
 A run that was interrupted goes on from its last validation; a finished one is left alone.
 """
 
+import filecmp
 import json
 import shutil
 import sys
+from pathlib import Path
 
 from translate import command_line
 from translate.config import Config
 from translate.data.corpora import prepare
 from translate.data.encoding import encode
 from translate.data.lines import read_lines
+from translate.errors import UserError
 from translate.evaluate import evaluate, table
-from translate.runs import load_trained, open_run, write_json
+from translate.runs import Run, load_trained, open_run, write_json
 from translate.training.trainer import Trainer
 from translate.training.validation import ParallelText
 
@@ -28,7 +31,7 @@ def train(config: Config, fresh: bool) -> None:
         return
     corpus = prepare(config.data)
     encoded = encode(config, corpus)
-    shutil.copytree(encoded.text_folder, run.text, dirs_exist_ok=True)
+    _keep_text(encoded.text_folder, run)
     text = ParallelText(*(read_lines(path) for path in corpus.validation))
     trainer = Trainer(config, encoded, text, run)
     try:
@@ -49,6 +52,16 @@ def train(config: Config, fresh: bool) -> None:
           '  python -m translate.decode "Der Hund läuft schnell."\n'
           "  make tensorboard\n"
           f"  python -m translate.evaluate --checkpoint {run.folder}")
+
+
+def _keep_text(folder: Path, run: Run) -> None:
+    """Copy vocabularies and subwords into the run; one that goes on must have the same ones."""
+    names = [path.name for path in folder.iterdir()]
+    if run.last.exists() and filecmp.cmpfiles(folder, run.text, names, shallow=False)[0] != names:
+        raise UserError(f"{run.folder} was trained with other vocabularies: the training text, or "
+                        "a library that cuts it, has changed since.\nStart over with --fresh (the "
+                        "old run is moved aside), or name another one with --set name=…")
+    shutil.copytree(folder, run.text, dirs_exist_ok=True)
 
 
 def main() -> None:

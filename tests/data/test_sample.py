@@ -205,7 +205,10 @@ def test_declension(line: str) -> None:
         ("Kind", "Kind Kind Kind Kindes Kinder Kinder Kindern Kinder"),
         ("Auto", "Auto Auto Auto Autos Autos Autos Autos Autos"),
         ("Lehrer", "Lehrer Lehrer Lehrer Lehrers Lehrer Lehrer Lehrern Lehrer"),
-        ("Student", "Student Studenten Studenten Studenten Studenten Studenten Studenten Studenten"),
+        (
+            "Student",
+            "Student Studenten Studenten Studenten Studenten Studenten Studenten Studenten",
+        ),
         ("Bauer", "Bauer Bauern Bauern Bauern Bauern Bauern Bauern Bauern"),
         ("Haus", "Haus Haus Haus Hauses Häuser Häuser Häusern Häuser"),
         ("Film", "Film Film Film Films Filme Filme Filmen Filme"),
@@ -224,20 +227,85 @@ def test_noun_paradigm(noun: str, forms: str) -> None:
 
 
 PARADIGMS = [
-    ("kaufen", "kaufe kaufst kauft kaufen kauft kaufen", "kaufte kauftest kaufte kauften kauftet kauften", "kauf"),
-    ("arbeiten", "arbeite arbeitest arbeitet arbeiten arbeitet arbeiten", "arbeitete arbeitetest arbeitete arbeiteten arbeitetet arbeiteten", "arbeite"),
-    ("fahren", "fahre fährst fährt fahren fahrt fahren", "fuhr fuhrst fuhr fuhren fuhrt fuhren", "fahr"),
-    ("lesen", "lese liest liest lesen lest lesen", "las lasest las lasen last lasen", "lies"),
-    ("geben", "gebe gibst gibt geben gebt geben", "gab gabst gab gaben gabt gaben", "gib"),
-    ("helfen", "helfe hilfst hilft helfen helft helfen", "half halfst half halfen halft halfen", "hilf"),
-    ("essen", "esse isst isst essen esst essen", "aß aßest aß aßen aßt aßen", "iss"),
-    ("öffnen", "öffne öffnest öffnet öffnen öffnet öffnen", "öffnete öffnetest öffnete öffneten öffnetet öffneten", "öffne"),
-    ("lernen", "lerne lernst lernt lernen lernt lernen", "lernte lerntest lernte lernten lerntet lernten", "lern"),
-    ("streicheln", "streichle streichelst streichelt streicheln streichelt streicheln", "streichelte streicheltest streichelte streichelten streicheltet streichelten", "streichle"),
-    ("füttern", "füttere fütterst füttert füttern füttert füttern", "fütterte füttertest fütterte fütterten füttertet fütterten", "füttere"),
-    ("ein|laden", "lade lädst lädt laden ladet laden", "lud ludest lud luden ludet luden", "lade"),
-    ("haben", "habe hast hat haben habt haben", "hatte hattest hatte hatten hattet hatten", "hab"),
-]  # fmt: skip
+    (
+        "kaufen",
+        "kaufe kaufst kauft kaufen kauft kaufen",
+        "kaufte kauftest kaufte kauften kauftet kauften",
+        "kauf",
+    ),
+    (
+        "arbeiten",
+        "arbeite arbeitest arbeitet arbeiten arbeitet arbeiten",
+        "arbeitete arbeitetest arbeitete arbeiteten arbeitetet arbeiteten",
+        "arbeite",
+    ),
+    (
+        "fahren",
+        "fahre fährst fährt fahren fahrt fahren",
+        "fuhr fuhrst fuhr fuhren fuhrt fuhren",
+        "fahr",
+    ),
+    (
+        "lesen",
+        "lese liest liest lesen lest lesen",
+        "las lasest las lasen last lasen",
+        "lies",
+    ),
+    (
+        "geben",
+        "gebe gibst gibt geben gebt geben",
+        "gab gabst gab gaben gabt gaben",
+        "gib",
+    ),
+    (
+        "helfen",
+        "helfe hilfst hilft helfen helft helfen",
+        "half halfst half halfen halft halfen",
+        "hilf",
+    ),
+    (
+        "essen",
+        "esse isst isst essen esst essen",
+        "aß aßest aß aßen aßt aßen",
+        "iss",
+    ),
+    (
+        "öffnen",
+        "öffne öffnest öffnet öffnen öffnet öffnen",
+        "öffnete öffnetest öffnete öffneten öffnetet öffneten",
+        "öffne",
+    ),
+    (
+        "lernen",
+        "lerne lernst lernt lernen lernt lernen",
+        "lernte lerntest lernte lernten lerntet lernten",
+        "lern",
+    ),
+    (
+        "streicheln",
+        "streichle streichelst streichelt streicheln streichelt streicheln",
+        "streichelte streicheltest streichelte streichelten streicheltet streichelten",
+        "streichle",
+    ),
+    (
+        "füttern",
+        "füttere fütterst füttert füttern füttert füttern",
+        "fütterte füttertest fütterte fütterten füttertet fütterten",
+        "füttere",
+    ),
+    (
+        "ein|laden",
+        "lade lädst lädt laden ladet laden",
+        "lud ludest lud luden ludet luden",
+        "lade",
+    ),
+    (
+        "haben",
+        "habe hast hat haben habt haben",
+        "hatte hattest hatte hatten hattet hatten",
+        "hab",
+    ),
+]
 
 
 @pytest.mark.parametrize(("verb", "present", "preterite", "imperative"), PARADIGMS)

@@ -191,7 +191,7 @@ def test_evaluation_is_free_of_chance() -> None:
 
 
 def test_pre_norm_normalises_what_leaves_each_stack() -> None:
-    src, _ = tokens()
+    src, tgt = tokens()
     pre, post = tiny(norm="pre"), tiny(norm="post")
     for norm in (pre.encoder_norm, pre.decoder_norm):
         assert isinstance(norm, nn.LayerNorm)
@@ -199,9 +199,25 @@ def test_pre_norm_normalises_what_leaves_each_stack() -> None:
         assert isinstance(norm, nn.Identity)
     for model in (pre, post):
         memory = model.encode(src, padding_mask(src))
-        torch.testing.assert_close(memory.mean(-1), torch.zeros(2, 6), rtol=0, atol=1e-5)
-        torch.testing.assert_close(memory.var(-1, correction=0), torch.ones(2, 6), rtol=1e-3,
-                                   atol=0)
+        for states in (memory, model.decode(tgt, memory, *masks(src, tgt))):
+            mean, variance = states.mean(-1), states.var(-1, correction=0)
+            torch.testing.assert_close(mean, torch.zeros_like(mean), rtol=0, atol=1e-5)
+            torch.testing.assert_close(variance, torch.ones_like(mean), rtol=1e-3, atol=0)
+
+
+def test_encoder_and_decoder_have_positions_of_their_own() -> None:
+    learned = tiny(positions="learned")
+    src, tgt = tokens()
+    memory = learned.encode(src, padding_mask(src))
+    learned.decode(tgt, memory.detach(), *masks(src, tgt)).square().sum().backward()
+    assert learned.target_positions.table.grad is not None
+    assert learned.source_positions.table.grad is None
+    relative = tiny(positions="relative")
+    around = relative.encoder_bias(10, 1, 21)[0, 0, 0]
+    assert not set(around[:10].tolist()) & set(around[11:].tolist())
+    assert len(around[11:].unique()) == 8  # the encoder tells left from right, on either side;
+    behind = relative.decoder_bias(15, 1, 16)[0, 0, 0]
+    assert len(behind.unique()) == 16  # the decoder has all its buckets for what lies behind
 
 
 def test_nothing_of_pytorchs_own_transformer_is_inside() -> None:

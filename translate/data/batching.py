@@ -1,7 +1,8 @@
 """Ids to masked batches: buckets of like length under a budget of tokens, new in every epoch."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,8 +32,10 @@ class Batch:
         return len(self.places)
 
     def to(self, device: torch.device) -> "Batch":
-        tensors = (self.src, self.tgt_in, self.tgt_out, self.src_mask, self.tgt_mask, self.places)
-        return Batch(*(t.to(device, non_blocking=True) for t in tensors), self.source_tokens)
+        tensors: dict[str, Any] = {name: value.to(device, non_blocking=True)
+                                   for name, value in vars(self).items()
+                                   if isinstance(value, Tensor)}
+        return replace(self, **tensors)
 
 
 def pad(sequences: list[NDArray[np.int32]], first: list[int], last: list[int]) -> Tensor:

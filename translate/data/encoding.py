@@ -20,13 +20,15 @@ from translate.data.corpora import Corpus
 from translate.data.lines import read_lines
 from translate.data.text import Language, Subwords, TextPipeline, Tokenizer, load_subwords
 from translate.data.vocabulary import Vocabulary, build_words, train_subwords, word_field
+from translate.errors import UserError
 
 CACHE_VERSION = 1
 _CHUNK = 5_000  # lines a task; corpora of fewer than four chunks are tokenised in this process
 _SIDES: tuple[tuple[str, Language], ...] = (("source", "de"), ("target", "en"))
 
 
-class Ragged(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Ragged:
     """Sequences of ids end to end: sequence i is `ids[offsets[i]:offsets[i + 1]]`."""
 
     ids: NDArray[np.int32]
@@ -35,7 +37,7 @@ class Ragged(NamedTuple):
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, i: int) -> NDArray[np.int32]:  # type: ignore[override]
+    def __getitem__(self, i: int) -> NDArray[np.int32]:
         return self.ids[self.offsets[i]:self.offsets[i + 1]]
 
     @property
@@ -115,7 +117,20 @@ def _key(config: Config, corpus: Corpus) -> str:
 
 def _build(config: Config, corpus: Corpus, cache: Path) -> None:
     partial = cache.with_name(f"{cache.name}.{os.getpid()}.partial")
-    text = partial / "text"
+    shutil.rmtree(partial, ignore_errors=True)  # of a process of the same id that was killed
+    try:
+        _write(config, corpus, partial)
+        os.replace(partial, cache)
+    except OSError:  # another process was faster; what it wrote is the same
+        if not cache.exists():
+            raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _write(config: Config, corpus: Corpus, folder: Path) -> None:
+    """Everything that `encode` reads back."""
+    text = folder / "text"
     text.mkdir(parents=True)
     subwords = config.text.subwords
     fields = [word_field(language, config.text.lowercase) for _, language in _SIDES]
@@ -145,21 +160,19 @@ def _build(config: Config, corpus: Corpus, cache: Path) -> None:
             vocabulary = build_words(fields[n], tables["train", side].sentences(),
                                      config.text.min_freq)
         vocabulary.save(text / f"{side}.json")
-        for split, sequences in encoded.items():
-            sequences.append(tables[split, side].encode(vocabulary, cutter))
+        for split, sides in encoded.items():
+            sides.append(tables[split, side].encode(vocabulary, cutter))
     train, dropped = _filter(Pairs(*encoded["train"]), config.data.max_length,
                              config.data.max_ratio)
+    if not len(train):
+        raise UserError(f"no training pair of {corpus.train[0]} is left: "
+                        + ", ".join(f"{n:,} {why}" for why, n in dropped.items())
+                        + "; raise data.max_length or data.max_ratio")
     for split, pairs in (("train", train), ("validation", Pairs(*encoded["validation"]))):
         for (side, _), sequences in zip(_SIDES, pairs, strict=True):
-            np.save(partial / f"{split}.{side}.ids.npy", sequences.ids)
-            np.save(partial / f"{split}.{side}.offsets.npy", sequences.offsets)
-    (partial / "meta.json").write_text(json.dumps({"dropped": dropped}), encoding="utf-8")
-    try:
-        os.replace(partial, cache)
-    except OSError:  # another process was faster; what it wrote is the same
-        if not cache.exists():
-            raise
-        shutil.rmtree(partial)
+            np.save(folder / f"{split}.{side}.ids.npy", sequences.ids)
+            np.save(folder / f"{split}.{side}.offsets.npy", sequences.offsets)
+    (folder / "meta.json").write_text(json.dumps({"dropped": dropped}), encoding="utf-8")
 
 
 def _filter(pairs: Pairs, max_length: int, max_ratio: float) -> tuple[Pairs, dict[str, int]]:

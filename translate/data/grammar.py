@@ -148,6 +148,7 @@ class Nominal:
     pronoun: Pronoun | None = None
     determiner: str = "der"
     english_determiner: str = "the"
+    negation: str = ""  # for "kein": the link of its clause's "not"
     number: tuple[str, str] | None = None
     plural: bool = False
     adjective: Adjective | None = None
@@ -188,7 +189,8 @@ class Nominal:
             if fused:
                 before = [Token(fused, (link, self.key + "d"))]
             else:
-                before.append(Token(article, (self.key + "d",)))
+                links = (self.key + "d", self.negation) if self.negation else (self.key + "d",)
+                before.append(Token(article, links))
         if self.number:
             before.append(Token(self.number[0], (self.key + "c",)))
         if self.adjective:
@@ -210,12 +212,14 @@ class Nominal:
         if self.adjective:
             words += english_degree(self.adjective, self.compared, self.key + "a")
         form = (noun.en_pl or inflection.english_s(noun.en)) if self.plural else noun.en
-        words.append(Token(form, (self.key + "n",)))
-        if self.english_determiner and article:
+        alone = not (self.english_determiner and article)  # dem Zug - train
+        words.append(Token(form, (self.key + "n", self.key + "d") if alone else (self.key + "n",)))
+        if not alone:
             word = self.english_determiner
             if word == "a":
                 word = inflection.indefinite(words[0].text)
-            words.insert(0, Token(word, (self.key + "d",)))
+            link = self.key + ("d" if self.determiner else "n")  # ist Lehrer - is a teacher
+            words.insert(0, Token(word, (link,)))
         return words + (self.tail.english if self.tail else [])
 
 
@@ -299,6 +303,8 @@ def german(clause: Clause, order: str) -> list[Token]:
     imperative_du = clause.imperative and clause.subject.agreement[0] == 2
     if not imperative_du:
         parts["subject"] = clause.subject.german("nom")
+    if clause.imperative and not imperative_du:  # Kommen Sie - come
+        parts["subject"] = [Token("Sie", (clause.key + "v",))]
     for name, nominal in (("accusative", clause.accusative), ("dative", clause.dative)):
         if nominal:
             kind = "pronoun " if nominal.pronoun else "" if nominal.definite else "new "
@@ -398,7 +404,7 @@ def _english_objects(clause: Clause) -> list[Token]:
         pronoun = accusative is not None and accusative.pronoun is not None
         direct = [*direct, *movable] if pronoun else [*movable, *direct]
     if dative and clause.accusative and (clause.verb.to or clause.accusative.pronoun):
-        link = dative.key + ("n" if dative.pronoun else "d")
+        link = dative.key + ("d" if dative.determiner and not dative.pronoun else "n")
         return [*direct, Token("to", (link,)), *indirect]
     return [*indirect, *direct]
 

@@ -66,16 +66,20 @@ def split_lines(data: bytes, where: str) -> list[str]:
 
 
 def clean(line: str) -> str:
-    """One segment as plain text: entities unescaped once, no invisible characters, NFC, and
-    every run of white space (line separators and no-break spaces too) one space; none outside.
+    """One segment of a corpus as plain text: entities unescaped once, then `tidy`.
 
-    In this order, since "&nbsp;" and "&shy;" yield characters that the later steps look for.
-    "&amp;quot;" becomes "&quot;": unescaping twice would alter texts that speak of entities.
+    In this order, since "&nbsp;" and "&shy;" yield characters that `tidy` looks for. "&amp;quot;"
+    becomes "&quot;": unescaping twice would alter texts that speak of entities.
     """
     if "&" in line:
         line = ENTITY.sub(lambda reference: html.unescape(reference[0]), line)
-    line = unicodedata.normalize("NFC", INVISIBLE.sub("", line))
-    return " ".join(line.split())
+    return tidy(line)
+
+
+def tidy(line: str) -> str:
+    """The text without invisible characters, in NFC, every run of white space (line separators
+    and no-break spaces too) one space, none at the ends."""
+    return " ".join(unicodedata.normalize("NFC", INVISIBLE.sub("", line)).split())
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

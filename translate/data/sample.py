@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ def _frozen(row: dict[str, Any]) -> dict[str, Any]:
     return {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
 
 
+@cache
 def load(folder: Path = LEXICON) -> Lexicon:
     """Read the lexicon; an unknown field or class name raises TypeError or KeyError."""
     tables = [
@@ -93,6 +95,7 @@ class Draw:
     rng: random.Random
     used: Counter[str] = field(default_factory=Counter)
     labels: set[str] = field(default_factory=set)
+    marks: set[tuple[str, str]] = field(default_factory=set)  # label, and the link it depends on
     keys: int = 0
     fits: dict[str, list[str]] = field(default_factory=dict)
 
@@ -174,7 +177,7 @@ def determine(draw: Draw, nominal: Nominal, owner: Nominal | None, choice: str) 
             nominal.english_determiner = "a" if article else ""
         case "mein":
             nominal.determiner, nominal.english_determiner = possessive(draw, owner)
-            draw.labels.add("possessive")
+            draw.marks.add(("possessive", nominal.key + "d"))
         case "dies":
             nominal.determiner = "dies"
             nominal.english_determiner = "this" if singular else "these"
@@ -182,10 +185,15 @@ def determine(draw: Draw, nominal: Nominal, owner: Nominal | None, choice: str) 
             nominal.determiner, nominal.english_determiner = "jed", "every"
         case "number":
             numbers = draw.lexicon.words["numbers"]
-            word = draw.pick(list(numbers)[: 4 if noun.kind in ("person", "relative") or draw.chance(0.6) else 11], "number ")
+            word = draw.pick(
+                list(numbers)[
+                    : 4 if noun.kind in ("person", "relative") or draw.chance(0.6) else 11
+                ],
+                "number ",
+            )
             nominal.number = word, numbers[word]
             nominal.determiner = nominal.english_determiner = ""
-            draw.labels.add("number")
+            draw.marks.add(("number", nominal.key + "c"))
     if noun.bare:
         nominal.determiner = nominal.english_determiner = ""
     return nominal
@@ -211,9 +219,10 @@ def decorate(draw: Draw, nominal: Nominal, chance: float = 0.3) -> Nominal:
         and draw.chance(0.4)
     ):
         nominal.compared = True
-        draw.labels.add("comparative")
+        draw.marks.add(("comparative", nominal.key + "a"))
     kind = inflection.adjective_declension(nominal.determiner)
-    draw.labels.update(("adjective", f"adjective-{kind}"))
+    for label in ("adjective", f"adjective-{kind}"):
+        draw.marks.add((label, nominal.key + "a"))
     return nominal
 
 
@@ -258,7 +267,7 @@ def nominal(
         weights = determiners(draw, noun, plural, subject)
     result = Nominal(draw.key(), noun, plural=plural)
     if plural:
-        draw.labels.add("plural")
+        draw.marks.add(("plural", result.key + "n"))
     determine(draw, result, owner, draw.weighted(weights))
     return decorate(
         draw, result, {"need": 0.0, "relative": adjective / 3}.get(noun.kind, adjective)
@@ -280,8 +289,9 @@ def referring(draw: Draw, to: Nominal) -> Nominal | None:
     name = {"m": "er", "f": "sie", "n": "es", "p": "sie/they"}[to.gender]
     if not person and to.gender in "mf":
         name += "/it"
-    draw.labels.add("pronoun")
-    return Nominal(draw.key(), pronoun=draw.lexicon.pronouns[name])
+    result = Nominal(draw.key(), pronoun=draw.lexicon.pronouns[name])
+    draw.marks.add(("pronoun", result.key + "n"))
+    return result
 
 
 # --- phrases ------------------------------------------------------------------------------------
@@ -294,9 +304,8 @@ def prepositional(
     key = draw.key() + "p"
     kind = {"acc": "accusative", "dat": "dative"}.get(case, "")
     two_way = german in ("in", "an", "auf", "unter", "neben", "vor", "hinter", "über", "zwischen")
-    draw.labels.add(
-        "preposition-two-way" if two_way else f"preposition-{kind}" if kind else "genitive"
-    )
+    label = f"preposition-{kind}" if kind else "genitive"
+    draw.marks.add(("preposition-two-way" if two_way else label, key))
     before = [Token(word, (key,)) for word in english.split()]
     return Phrase(noun.german(case, german, key), [*before, *noun.english(article=article)])
 
@@ -322,10 +331,12 @@ def place(draw: Draw, names: tuple[str, ...], goal: bool) -> Phrase:
 
 
 def clock(draw: Draw) -> Phrase:
+    """Um acht Uhr."""
     numbers = draw.lexicon.words["numbers"]
     word = draw.pick(list(numbers))
-    draw.labels.add("number")
-    return draw.pair(f"um {word} Uhr", f"at {numbers[word]} o'clock")
+    phrase = draw.pair(f"um {word} Uhr", f"at {numbers[word]} o'clock")
+    draw.marks.add(("number", phrase.german[1].links[0]))
+    return phrase
 
 
 def time(draw: Draw, verb: Verb, tense: str, modal: bool) -> Phrase | None:
@@ -466,7 +477,7 @@ def negate(draw: Draw, clause: Clause) -> None:
         clause.negation = "nicht"
         return
     clause.negation = "kein"
-    target.determiner = "kein"
+    target.determiner, target.negation = "kein", clause.key + "neg"
     if target.plural:
         target.english_determiner = "any"
 
@@ -532,7 +543,7 @@ def clause(
             result.parts["time"] = phrase
             habit = actual == "present" and not modal and tense != "future"
     elif draw.chance(0.14 * adverbs) and not (
-        question or negated or verb.once or verb.static or modal or tense == "future"
+        question or negated or verb.clock or verb.once or verb.static or modal or tense == "future"
     ):
         word = draw.pick(list(lexicon.words["frequency"]))
         result.parts["frequency"] = draw.pair(word, lexicon.words["frequency"][word])
@@ -541,7 +552,7 @@ def clause(
     objects(draw, verb, result, habit)
     complements(draw, verb, result)
     extras(draw, verb, result, adverbs, negated, modal or tense in ("future", "progressive"))
-    if negated and "frequency" not in result.parts:
+    if negated and not habit:
         negate(draw, result)
     return result
 
@@ -625,9 +636,7 @@ def extras(
         else:
             noun = nominal(draw, names, result.subject, weights=weights, adjective=0.1)
         settle(noun)
-        phrase = prepositional(
-            draw, noun, row["de"], row["case"], row["en"], not row.get("bare")
-        )
+        phrase = prepositional(draw, noun, row["de"], row["case"], row["en"], not row.get("bare"))
         result.parts["adjunct"] = phrase
     elif verb.at and draw.chance(0.4 * adverbs):
         result.parts["place"] = place(draw, verb.at, goal=False)
@@ -713,7 +722,7 @@ def w_question(draw: Draw) -> Phrase | None:
     made.gap = draw.pick(list(names))
     made.lead = draw.pair(*names[made.gap])
     if made.gap == "subject":  # a possessive could refer to the subject, which is now unknown
-        if "possessive" in draw.labels:
+        if any(label == "possessive" for label, _ in draw.marks):
             return None
         made.subject = Nominal(made.subject.key, made.subject.noun)
     draw.labels.add("question")
@@ -884,7 +893,7 @@ def reason(draw: Draw) -> Phrase | None:
     fits = suiting(draw, reasons, about)
     if about is made.subject and made.tense == "present" and made.modal:
         return None
-    if (about.adjective and about.adjective.lemma in fits) or not fits:
+    if about.adjective or not fits:
         return None
     subject = referring(draw, about)
     if subject is None:
@@ -913,7 +922,9 @@ def condition(draw: Draw) -> Phrase | None:
     if kind == "state":
         made = clause(
             draw,
-            all_verbs(draw, lambda v: bool(v.why) and not v.object and not (v.dative or v.goal or v.once)),
+            all_verbs(
+                draw, lambda v: bool(v.why) and not v.object and not (v.dative or v.goal or v.once)
+            ),
             tense="present",
             adverbs=0.6,
         )
@@ -1097,7 +1108,7 @@ def profession(draw: Draw) -> Phrase | None:
     if draw.chance(0.6):
         lemma = draw.pick(["gut", "berühmt", "jung", "nett", "fleißig", "freundlich", "schlecht"])
         noun.adjective = lexicon.adjectives[lemma]
-        draw.labels.update(("adjective", "adjective-mixed"))
+        draw.marks.update({(name, noun.key + "a") for name in ("adjective", "adjective-mixed")})
     if noun.adjective is None:
         noun.determiner = ""
     made = copula(
@@ -1261,7 +1272,7 @@ def pairs() -> list[Pair]:
     made: list[Pair] = []
     seen: set[str] = set()
     while len(made) < RESERVE:
-        draw.labels, draw.keys = set(), 0
+        draw.labels, draw.marks, draw.keys = set(), set(), 0
         phrase = PATTERNS[draw.weighted(weights)][1](draw)
         if phrase is None or not 3 <= len(phrase.german) <= 18:
             continue
@@ -1270,17 +1281,17 @@ def pairs() -> list[Pair]:
         if text in seen:
             continue
         seen.add(text)
-        alignment = [
-            (i, j)
-            for i, de in enumerate(german)
-            for j, en in enumerate(english)
-            if set(de.links) & set(en.links)
-        ]
-        made.append(
-            Pair(
-                [t.text for t in german], [t.text for t in english], sorted(draw.labels), alignment
-            )
+        links = {link for token in german for link in token.links}
+        marked = {label for label, link in draw.marks if link in links}
+        phenomena = sorted(draw.labels | marked)
+        at: dict[str, list[int]] = {}
+        for j, en in enumerate(english):
+            for link in en.links:
+                at.setdefault(link, []).append(j)
+        alignment = sorted(
+            {(i, j) for i, de in enumerate(german) for link in de.links for j in at.get(link, [])}
         )
+        made.append(Pair([t.text for t in german], [t.text for t in english], phenomena, alignment))
     return made
 
 

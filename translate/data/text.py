@@ -13,6 +13,7 @@ import spacy
 
 MARK = "▁"
 _ESCAPE = "␛"  # a mark that is part of the text is written ␛_, and ␛ itself ␛␛
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 Language = Literal["de", "en"]
 
@@ -79,8 +80,8 @@ class Subwords:
         text: list[str] = []
         held = bytearray()
         for piece in pieces:
-            if len(piece) == 6 and piece.startswith("<0x"):
-                held.append(int(piece[3:5], 16))
+            if byte := _BYTE.fullmatch(piece):
+                held.append(int(byte[1], 16))
                 continue
             if held:
                 text.append(held.decode("utf-8", errors="replace"))

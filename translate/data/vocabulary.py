@@ -2,8 +2,6 @@
 
 import io
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -75,24 +73,20 @@ def train_subwords(
 
     unk, pad, sos, eos = SPECIALS
     model = io.BytesIO()
-    with tempfile.TemporaryDirectory() as folder:
-        table = os.path.join(folder, "counts.tsv")
-        with open(table, "w", encoding="utf-8", newline="\n") as file:
-            for token, count in counts.items():
-                if "\t" not in token and "\n" not in token:
-                    file.write(f"{token.replace(MARK, ' ')}\t{count}\n")
-        try:
-            sentencepiece.SentencePieceTrainer.train(
-                input=table, input_format="tsv", model_writer=model, model_type=kind,
-                vocab_size=size, hard_vocab_limit=False, byte_fallback=True,
-                character_coverage=1.0, normalization_rule_name="identity",
-                remove_extra_whitespaces=False, add_dummy_prefix=False,
-                split_by_unicode_script=False, split_by_number=False,
-                unk_id=UNK, pad_id=PAD, bos_id=SOS, eos_id=EOS,
-                unk_piece=unk, pad_piece=pad, bos_piece=sos, eos_piece=eos,
-                num_threads=1, minloglevel=2,
-            )
-        except RuntimeError as error:
-            raise UserError(f"text.subwords.size={size}: SentencePiece cannot build this model "
-                            f"from the training split ({error}); choose a smaller size") from None
+    # Not through a file: its path would become part of the model.
+    table = (f"{token.replace(MARK, ' ')}\t{count}" for token, count in counts.items())
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=table, input_format="tsv", model_writer=model, model_type=kind,
+            vocab_size=size, hard_vocab_limit=False, byte_fallback=True,
+            character_coverage=1.0, normalization_rule_name="identity",
+            remove_extra_whitespaces=False, add_dummy_prefix=False,
+            split_by_unicode_script=False, split_by_number=False,
+            unk_id=UNK, pad_id=PAD, bos_id=SOS, eos_id=EOS,
+            unk_piece=unk, pad_piece=pad, bos_piece=sos, eos_piece=eos,
+            num_threads=1, minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise UserError(f"text.subwords.size={size}: SentencePiece cannot build this model "
+                        f"from the training split ({error}); choose a larger size") from None
     return model.getvalue()

@@ -30,10 +30,11 @@ def greedy_search(
     src: Int[Tensor, "batch source"],
     src_mask: Bool[Tensor, "batch 1 1 source"],
     limits: Int[Tensor, " batch"],
+    alpha: float,
 ) -> list[Hypothesis]:
     """The likeliest token at every step, until `<eos>` or `limits` tokens, `<eos>` included.
 
-    Finished sentences leave the batch.
+    Finished sentences leave the batch; `alpha` changes their scores alone.
     """
     memory = model.encode(src, src_mask)
     cache = model.start_cache(memory)
@@ -57,8 +58,10 @@ def greedy_search(
         for layer in cache:
             layer.select_target(live)
             layer.select_memory(live)
-    return [Hypothesis(row[:row.index(EOS)], total, total)
-            for row, total in zip(tokens.tolist(), log_probability.tolist(), strict=True)]
+    lengths = (tokens == EOS).long().argmax(dim=1) + 1
+    scores = log_probability / length_penalty(lengths, alpha)
+    return [Hypothesis(row[:length - 1], total, score) for row, length, total, score in zip(
+        tokens.tolist(), lengths.tolist(), log_probability.tolist(), scores.tolist(), strict=True)]
 
 
 @torch.inference_mode()

@@ -54,8 +54,8 @@ def save_last(
     write_json({"progress": asdict(progress), "scaler": scaler.state_dict()},
                partial / "state.json")
     previous = run.folder / "last.previous"
-    shutil.rmtree(previous, ignore_errors=True)
-    if run.last.exists():
+    if run.last.exists():  # else `previous` is the only state, left by a crash at this place
+        shutil.rmtree(previous, ignore_errors=True)
         os.replace(run.last, previous)
     os.replace(partial, run.last)
     shutil.rmtree(previous, ignore_errors=True)

@@ -64,6 +64,7 @@ class Trainer:
         self._updates_per_epoch = len(self._plan(self.progress.epoch))
         self.monitor = Monitor(run, config, self.progress.update)
         self._meter = Meter()
+        self._said_end = False
         self._losses: list[Loss] = []  # of the batches since the last point, on the device
 
     def run(self) -> None:
@@ -114,12 +115,12 @@ class Trainer:
             norm = self.update([make_batch(self._corpus.train, r) for r in rows])
             progress.position = done
             self.monitor.tick()
-            if done - first == _TIMED:
+            if done - first == _TIMED and not self._said_end:
                 self._say_expected_end((time.monotonic() - started) / _TIMED)
             if done == len(plan):
                 progress.epoch, progress.position = progress.epoch + 1, 0
-            due = (done == len(plan) or progress.update == training.max_updates
-                   or progress.update % (training.validate_every or len(plan) + 1) == 0)
+            due = done == len(plan) or progress.update == training.max_updates or (
+                training.validate_every and progress.update % training.validate_every == 0)
             if progress.update % training.log_every == 0 or due:
                 self._log(norm)
             if due:
@@ -149,20 +150,26 @@ class Trainer:
 
     def _stop_if_not_finite(self) -> None:
         sums = torch.stack([loss.smoothed for loss in self._losses]).tolist()
+        size = self.config.training.accumulate  # only the last update of an epoch can have fewer
+        first = self.progress.update + 1 - math.ceil(len(sums) / size)
         for n, value in enumerate(sums):
             if not math.isfinite(value):
-                after = (len(sums) - 1 - n) // self.config.training.accumulate
-                raise UserError(
-                    f"the loss became {value} in update {self.progress.update - after}; the last "
-                    f"good checkpoint is in {self._run.folder}.\nUsual causes: a learning rate too "
-                    "high (training.factor, training.warmup), no clipping (training.clip_norm), "
-                    "overflow in fp16 (training.precision), post-norm in a deep model (model.norm)")
+                raise self._diverged(value, first + n // size)
+
+    def _diverged(self, loss: float, update: int) -> UserError:
+        return UserError(
+            f"the loss became {loss} in update {update}; the last good checkpoint is in "
+            f"{self._run.folder}.\nUsual causes: a learning rate too high (training.factor, "
+            "training.warmup), no clipping (training.clip_norm), overflow in fp16 "
+            "(training.precision), post-norm in a deep model (model.norm)")
 
     def _validate(self) -> None:
         """Score the model, keep it if it is the best, and save the state to go on from."""
         progress, training = self.progress, self.config.training
         meter = Meter()
         result = self._score()
+        if not math.isfinite(result.loss):  # the last update broke the weights
+            raise self._diverged(result.loss, progress.update)
         is_best = self._keep_if_best(result)
         save_recent(self._run, self.model, progress.update, training.average)
         (self._run.folder / "validation").mkdir(exist_ok=True)
@@ -205,8 +212,11 @@ class Trainer:
         trained = {name: p.detach().clone() for name, p in self.model.named_parameters()}
         self.model.load_state_dict(average, strict=False)
         result = self._score()
-        verdict = "the best" if self._keep_if_best(result) else "no better than the best"
+        is_best = self._keep_if_best(result)
         self.model.load_state_dict(trained, strict=False)
+        if is_best:  # what a run that is trained further has to beat
+            save_last(self._run, self.model, self.optimizer, self._scaler, self.progress)
+        verdict = "the best" if is_best else "no better than the best"
         self.monitor.say(f"mean of the last {count} checkpoints: validation loss "
                          f"{result.loss:.3f}, BLEU {result.bleu.value:.2f}; {verdict}")
 
@@ -237,7 +247,8 @@ class Trainer:
                 f"vocabulary {sizes}, {start}, at most {self._total_updates():,} in all")
 
     def _say_expected_end(self, pace: float) -> None:
-        """After the first updates; `pace` is in seconds an update."""
+        """Once, after the first updates; `pace` is in seconds an update."""
+        self._said_end = True
         remaining = (self._total_updates() - self.progress.update) * pace
         self.monitor.say(f"{pace:.2f} s an update: about {duration(remaining)} left, "
                          "validations aside")
