@@ -27,8 +27,8 @@ def refusal(folder: Path, *overrides: str, **values: Any) -> str:
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_a_shipped_config_loads_and_is_named_after_its_file(path: Path) -> None:
-    assert load_config(path).name == path.stem
+def test_a_shipped_config_loads(path: Path) -> None:
+    load_config(path)
 
 
 def test_configs_are_shipped() -> None:
@@ -163,7 +163,7 @@ def test_a_set_that_cannot_be_applied_is_quoted(
     (b"- a\n- b\n", "a mapping of keys to values"),
     (b"", "a mapping of keys to values"),
     (b"name: \xff\xfe", "not UTF-8"),
-    (b"1: 2", "unknown key 1"),
+    (b"1: 2", "keys should be strings"),
 ])
 def test_a_file_that_is_no_config_is_told_what_is_wrong(
         tmp_path: Path, content: bytes, says: str) -> None:

@@ -32,7 +32,7 @@ def test_the_plot_is_a_png_with_every_token_on_its_axis(tmp_path: Path) -> None:
     assert picture[..., :3].std() > 0.05  # not an empty sheet
 
 
-@pytest.mark.parametrize("token", ["▁$", "$x$", "▁$\\frac{$", "▁a_b^c", "\\", "%", "▁🐻", "ß"])
+@pytest.mark.parametrize("token", ["▁$", "$x$", "▁$\\frac{$", "▁a_b^c", "\\", "%", "ß"])
 def test_no_token_is_taken_for_a_formula(token: str) -> None:
     figure = plot_attention(an_attention([token, token, "<eos>"], [token, "<eos>"]))
     for label in (*figure.axes[0].get_xticklabels(), *figure.axes[0].get_yticklabels()):

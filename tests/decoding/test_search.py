@@ -133,14 +133,14 @@ def test_greedy_equals_beam_1(norm: str, positions: str, alpha: float) -> None:
 
 
 @every_penalty
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_cache_batch_and_early_stopping_lose_nothing(seed: int, alpha: float) -> None:
     model = a_model(seed)
-    src, mask, limits = sentences(6)
-    expected = [plain_beam(model, row, int(limit), 4, alpha)
+    src, mask, limits = sentences(5)
+    expected = [plain_beam(model, row, int(limit), 3, alpha)
                 for row, limit in zip(alone(src), limits, strict=True)]
     for n_best in (1, 3):
-        found = beam_search(model, src, mask, limits, 4, alpha, n_best)
+        found = beam_search(model, src, mask, limits, 3, alpha, n_best)
         for some, all_of_them in zip(found, expected, strict=True):
             assert_same(some, all_of_them[:n_best])
 
@@ -155,7 +155,7 @@ def test_cached_beams_equal_uncached_ones_whatever_the_positions(norm: str, posi
                  for row, limit in zip(alone(src), limits, strict=True)])
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_beam_as_wide_as_the_space_equals_exhaustive_search(seed: int) -> None:
     model = a_model(seed, target_size=7)
     src, mask, _ = sentences(2)
@@ -187,9 +187,9 @@ def test_n_best_lists_are_sorted_differ_and_begin_with_the_best(alpha: float) ->
     model = a_model(4)
     inputs = sentences(12)
     best = [n_best[0] for n_best in beam_search(model, *inputs, 5, alpha)]
-    assert_varied(best)
     for n in (2, 5):
         found = beam_search(model, *inputs, 5, alpha, n)
+        assert_varied([one for n_best in found for one in n_best])
         assert_same([n_best[0] for n_best in found], best)
         for n_best in found:
             assert len(n_best) == len({tuple(one.tokens) for one in n_best}) == n

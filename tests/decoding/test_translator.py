@@ -49,7 +49,8 @@ def a_translator(
     with torch.no_grad():
         transformer.output.weight *= 2.5
     wanted = torch.zeros(len(sides[1].vocabulary))
-    for token, by in {EOS: 3.0, **(prefer or {})}.items():
+    ending = 1.0 if len(wanted) < 100 else 1.8  # so that translations differ in length
+    for token, by in {EOS: ending, **(prefer or {})}.items():
         wanted[token] = by
     transformer.output.register_forward_hook(lambda _module, _inputs, logits: logits + wanted)
     return Translator(transformer, *sides, DecodingConfig(**decoding)), transformer
@@ -79,7 +80,8 @@ def test_a_translation_does_not_depend_on_batch_neighbours_or_order(
     longest = max(len(texts[kind][0].pipeline.split(line)) for line in lines) + 1
     found = {}
     for size in (1, 7, 64):
-        translator, model = a_translator(texts[kind], batch_tokens=size * beam * longest)
+        translator, model = a_translator(texts[kind], batch_tokens=size * beam * longest,
+                                         max_length_factor=0.5, max_length_extra=6)
         sizes: list[int] = []
         model.source_embedding.register_forward_hook(
             lambda _module, inputs, _output, sizes=sizes: sizes.append(len(inputs[0])))
@@ -122,11 +124,11 @@ def test_odd_lines_are_translated_and_disturb_no_other(
 
 
 def test_a_very_long_line_is_translated_within_its_limit(texts: dict[str, Sides]) -> None:
-    lines = ["Ja.", " ".join(GERMAN * 20)]
+    lines = ["Ja.", " ".join(GERMAN * 10)]
     translator, _ = a_translator(texts["words"], prefer={EOS: -50.0}, max_length_factor=0.5,
                                  max_length_extra=3)
     source_tokens = len(texts["words"][0].pipeline.split(lines[1]))
-    assert source_tokens > 600
+    assert source_tokens > 300  # more than the table of positions holds at first
     for beam in (1, 2):
         short, long = translator.translate(lines, beam)
         assert len(short[0].tokens) == 3  # half of 2 tokens, and 3, less one for <eos>
@@ -146,15 +148,6 @@ def test_learned_positions_cut_what_is_longer_and_say_so(
     assert capsys.readouterr().err == ""
     assert_same(translator.translate([longer], beam), [[best]])
     assert "of a line of 20 tokens only the first are translated" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("beam", [1, 3])
-def test_a_limit_below_one_token_gives_an_empty_translation(
-    texts: dict[str, Sides], beam: int
-) -> None:
-    translator, _ = a_translator(texts["words"], max_length_factor=0.3, max_length_extra=0)
-    short, _long = translator.translate(["Ja.", GERMAN[0]], beam)
-    assert [one.text for one in short] == [""]
 
 
 def test_a_line_break_that_the_model_writes_does_not_shift_lines(texts: dict[str, Sides]) -> None:

@@ -103,7 +103,7 @@ class Translator:
         decoding = self._decoding
         limits = torch.tensor([int(decoding.max_length_factor * len(ids))
                                + decoding.max_length_extra for ids in sources],
-                              device=self._device).clamp(1, self._longest)
+                              device=self._device).clamp(max=self._longest)
         alpha = decoding.length_penalty
         if beam == 1:
             return [[h] for h in greedy_search(self._model, src, mask, limits, alpha)]

@@ -55,7 +55,7 @@ class Trainer:
         self._criterion = LabelSmoothingLoss(target_size, PAD, config.training.label_smoothing)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0,
                                           betas=config.training.adam_betas,
-                                          eps=config.training.adam_epsilon)
+                                          eps=config.training.adam_epsilon, fused=True)
         self._dtype = pick_dtype(config.training.precision, self.device)
         self._scaler = torch.amp.GradScaler(self.device.type,
                                             enabled=self._dtype is torch.float16)
