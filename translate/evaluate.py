@@ -1,4 +1,8 @@
-"""The command `python -m translate.evaluate`: scores on the test sets, greedy and by beam."""
+"""The command `python -m translate.evaluate`: scores on the test sets, greedy and by beam.
+
+Prints BLEU (cased and lowercased), chrF and the brevity penalty of plain text against the raw
+references, with sacreBLEU's signatures; writes them and the translations to the run's evaluation/.
+"""
 
 import sys
 import time

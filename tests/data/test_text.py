@@ -27,13 +27,23 @@ SENTENCES = ["Der große Hund läuft schnell über die Straße.", "Die Hunde lau
              "The big dog runs across the street.", "The dogs are running, and we don't run."]
 
 
+Pipelines = dict[Language, TextPipeline]
+
+
 @pytest.fixture(scope="module", params=["bpe", "unigram"])
-def subwords(request: pytest.FixtureRequest) -> Subwords:
+def pipelines(request: pytest.FixtureRequest) -> Pipelines:
     counts: Counter[str] = Counter()
     for language in LANGUAGES:
         for sentence in SENTENCES:
             counts.update(TOKENIZERS[language, False].split(sentence))
-    return Subwords(train_subwords(counts, request.param, 330))
+    subwords = Subwords(train_subwords(counts, request.param, 330))
+    return {language: TextPipeline(language, False, subwords) for language in LANGUAGES}
+
+
+@pytest.fixture
+def subwords(pipelines: Pipelines) -> Subwords:
+    assert pipelines["de"].subwords
+    return pipelines["de"].subwords
 
 
 def collapsed(text: str) -> str:
@@ -48,8 +58,8 @@ def test_joining_the_words_gives_the_text_back(language: Language, text: str) ->
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_joining_the_subwords_gives_the_text_back_through_ids_too(
-        subwords: Subwords, language: Language) -> None:
-    pipeline = TextPipeline(language, False, subwords)
+        pipelines: Pipelines, subwords: Subwords, language: Language) -> None:
+    pipeline = pipelines[language]
     vocabulary = Vocabulary(subwords.pieces)
     for text in TEXTS:
         pieces = pipeline.split(text)
@@ -83,19 +93,19 @@ def test_empty_text_has_no_tokens(language: Language) -> None:
     assert join([]) == ""
 
 
-def test_a_piece_never_crosses_two_words(subwords: Subwords) -> None:
+def test_a_piece_never_crosses_two_words(pipelines: Pipelines, subwords: Subwords) -> None:
     for language in LANGUAGES:
         for text in [*SENTENCES, *TEXTS]:
             tokens = TOKENIZERS[language, False].split(text)
-            pieces = TextPipeline(language, False, subwords).split(text)
+            pieces = pipelines[language].split(text)
             assert pieces == [piece for token in tokens for piece in subwords.split([token])]
     assert not [piece for piece in subwords.pieces if MARK in piece[1:]]
 
 
-def test_a_word_seen_in_training_needs_no_bytes(subwords: Subwords) -> None:
-    for language in LANGUAGES:
+def test_a_word_seen_in_training_needs_no_bytes(pipelines: Pipelines) -> None:
+    for pipeline in pipelines.values():
         for sentence in SENTENCES:
-            pieces = TextPipeline(language, False, subwords).split(sentence)
+            pieces = pipeline.split(sentence)
             assert not [piece for piece in pieces if piece.startswith("<0x")]
 
 

@@ -138,7 +138,7 @@ class Transformer(nn.Module):
         return self.output(states)
 
     def start_cache(self, memory: Float[Tensor, "batch source d_model"]) -> list[LayerCache]:
-        return [layer.start_cache(memory) for layer in self.decoder]
+        return [layer.start_cache(memory) for layer in self.decoder]  # type: ignore[operator]
 
     def _embed(
         self,

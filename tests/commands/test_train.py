@@ -1,0 +1,127 @@
+"""`python -m translate.train` and `evaluate`: a run from its beginning to its scores."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import sacrebleu
+import yaml
+
+from translate.data.lines import read_lines
+
+RUN = Path("checkpoints", "tiny")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes()
+            for path in folder.rglob("*") if path.is_file()}
+
+
+def test_training_ends_with_the_test_scores_and_the_next_commands(trained: Any) -> None:
+    out, err = trained.resumed.out, trained.resumed.err
+    rows = [line.split()[:2] for line in out.splitlines() if line.startswith("test ")]
+    assert rows == [["test", "set"], ["test", "greedy"], ["test", "beam"]]
+    assert out.index("BLEU lowercased") < out.index("python -m translate.decode")
+    assert "make tensorboard" in out
+    assert f"epoch {trained.epochs}" in err and "validation loss" in err and "(best)" in err
+
+
+def test_an_interrupted_run_says_so_and_goes_on_from_its_last_validation(trained: Any) -> None:
+    # Shells show both as 130; Python kills itself if the signal came while it ran an exec().
+    assert trained.interrupted.code in (130, -signal.SIGINT)
+    assert "the same command goes on from the last validation" in trained.interrupted.err
+    assert "Traceback" not in trained.interrupted.err
+    assert f"going on after update {trained.update}" in trained.resumed.err
+    report = json.loads((trained.folder / RUN / "report.json").read_text(encoding="utf-8"))
+    updates = [validation["update"] for validation in report["validations"]]
+    assert updates == sorted(set(updates)) and trained.update in updates[:-1]
+    assert report["updates"] == updates[-1] and report["epochs"] == trained.epochs
+
+
+def test_a_run_folder_holds_what_the_design_says_and_no_code(trained: Any) -> None:
+    run = trained.folder / RUN
+    assert {"config.yaml", "text", "last", "best", "tensorboard", "validation",
+            "report.json"} <= {path.name for path in run.iterdir()}
+    assert list((run / "tensorboard").glob("events*"))
+    assert {path.suffix for path in run.rglob("*") if path.is_file()
+            and path.parent.name != "tensorboard"} == {".yaml", ".json", ".safetensors", ".en"}
+    hypotheses = sorted((run / "validation").iterdir())
+    assert len(hypotheses) == trained.epochs
+    assert {len(read_lines(path)) for path in hypotheses} == {
+        len(read_lines(trained.folder / "validation.en"))}
+
+
+def test_a_finished_run_says_so_and_is_left_alone(trained: Any, shell: Any) -> None:
+    before = contents(trained.folder)
+    result = shell.call(trained.folder, "train", "--config", "tiny.yaml")
+    assert result.code == 0
+    assert "is finished after" in result.out and "nothing to train" in result.out
+    assert "BLEU lowercased" in result.out
+    assert contents(trained.folder) == before
+
+
+def test_a_finished_run_is_trained_further_when_asked(copy: Path, shell: Any) -> None:
+    before = json.loads((copy / RUN / "report.json").read_text(encoding="utf-8"))
+    more = before["updates"] + 2
+    result = shell.call(copy, "train", "--config", "tiny.yaml", "--set", "training.epochs=5000",
+                        "--set", f"training.max_updates={more}")
+    assert result.code == 0, result.err
+    after = json.loads((copy / RUN / "report.json").read_text(encoding="utf-8"))
+    assert after["updates"] == more
+    assert after["validations"][:-1] == before["validations"]
+
+
+def test_fresh_moves_the_old_run_aside_and_starts_over(copy: Path, shell: Any) -> None:
+    before = contents(copy / RUN)
+    result = shell.call(copy, "train", "--config", "tiny.yaml", "--fresh",
+                        "--set", "training.max_updates=2", "--set", "model.d_ff=48")
+    assert result.code == 0, result.err
+    assert "moved checkpoints/tiny to checkpoints/tiny.old1" in result.err
+    assert contents(copy / "checkpoints" / "tiny.old1") == before
+    assert json.loads((copy / RUN / "report.json").read_text(encoding="utf-8"))["updates"] == 2
+    assert yaml.safe_load((copy / RUN / "config.yaml").read_text("utf-8"))["model"]["d_ff"] == 48
+
+
+def test_other_settings_in_the_same_folder_are_refused(
+    trained: Any, shell: Any, refused: Any
+) -> None:
+    before = contents(trained.folder)
+    result = shell.call(trained.folder, "train", "--config", "tiny.yaml", "--set", "model.d_ff=48",
+                        "--set", "training.warmup=41")
+    refused(result, "model.d_ff: 64 -> 48", "training.warmup: 40 -> 41", "--fresh")
+    assert contents(trained.folder) == before
+
+
+def test_a_run_keeps_its_vocabulary_when_the_corpus_changes(copy: Path, shell: Any) -> None:
+    before = contents(copy / RUN / "text")
+    for language, word in (("de", "Eule"), ("en", "owl")):
+        path = copy / f"train.{language}"
+        path.write_text(path.read_text("utf-8") + f"{word}.\n", encoding="utf-8")
+    result = shell.call(copy, "train", "--config", "tiny.yaml", "--set", "training.epochs=5000")
+    assert result.code == 2
+    assert "trained with other vocabularies" in result.err and "--fresh" in result.err
+    assert contents(copy / RUN / "text") == before
+
+
+def test_evaluate_scores_the_hypotheses_it_writes_against_raw_references(
+    trained: Any, shell: Any
+) -> None:
+    result = shell.finish(shell.start(trained.folder, "evaluate"))
+    assert result.code == 0, result.err
+    for part in ("BLEU lowercased", "chrF", "brevity penalty", "tutorials' BLEU*", "case:mixed",
+                 "case:lc", "tok:13a", "lowercased spaCy tokens"):
+        assert part in result.out
+    folder = trained.folder / RUN / "evaluation"
+    scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+    references = read_lines(trained.folder / "test.en")
+    assert [row["search"] for row in scores["results"]] == ["greedy", "beam 3"]
+    for row in scores["results"]:
+        hypotheses = read_lines(folder / f"test.{row['search'].replace(' ', '')}.en")
+        bleu = sacrebleu.corpus_bleu(hypotheses, [references])
+        assert row["bleu"] == bleu.score and row["brevity_penalty"] == bleu.bp
+        assert bleu.score + 1 < row["bleu_lowercased"]  # the model writes no capitals
+        (line,) = [line for line in result.out.splitlines()
+                   if line.startswith("test ") and row["search"] in line]
+        assert f" {bleu.score:.2f} " in line and f" {row['chrf']:.2f} " in line
+    assert "evaluating checkpoints/tiny/best" in result.err
