@@ -126,7 +126,7 @@ def test_every_problem_is_told_a_line_each(tmp_path: Path) -> None:
 def test_a_missing_key_is_named(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text("name: x\ndata: {max_length: 30}\n", encoding="utf-8")
-    with pytest.raises(UserError, match="the key data.corpus is missing"):
+    with pytest.raises(UserError, match=r"the key data\.corpus is missing"):
         load_config(path)
 
 
@@ -176,7 +176,7 @@ def test_a_file_that_is_no_config_is_told_what_is_wrong(
 
 
 def test_a_missing_file_and_a_folder_are_told_by_name(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"absent.yaml: cannot read this config: No such file"):
+    with pytest.raises(UserError, match=r"absent\.yaml: cannot read this config: No such file"):
         load_config(tmp_path / "absent.yaml")
     with pytest.raises(UserError, match="cannot read this config: Is a directory"):
         load_config(tmp_path)

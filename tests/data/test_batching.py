@@ -1,5 +1,7 @@
 """Batches: every pair once an epoch, under the budget, with masks that mean what they say."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -48,7 +50,7 @@ def test_no_batch_is_over_the_budget_unless_it_is_one_pair(budget: int) -> None:
 
 def test_batches_are_full() -> None:
     batches = TokenBatchSampler(PAIRS, BUDGET, seed=1).in_order()
-    for rows, following in zip(batches, batches[1:], strict=False):
+    for rows, following in pairwise(batches):
         batch = make_batch(PAIRS, np.append(rows, following[0]))
         assert max(batch.src.numel(), batch.tgt_out.numel()) > BUDGET
 

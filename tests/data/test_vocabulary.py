@@ -150,5 +150,5 @@ def test_decoding_imports_nothing_that_only_training_needs(tmp_path: Path) -> No
                   tmp_path / "run" / "best" / "model.safetensors")
     result = subprocess.run([sys.executable, "-c", TRANSLATE], cwd=tmp_path, capture_output=True,
                             env={**os.environ, "OMP_NUM_THREADS": "1"}, encoding="utf-8",
-                            timeout=300)
+                            timeout=900)
     assert (result.returncode, result.stdout.strip()) == (0, ""), result.stderr

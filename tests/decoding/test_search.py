@@ -173,13 +173,33 @@ def test_a_beam_as_wide_as_the_space_equals_exhaustive_search(seed: int) -> None
             assert_same(found[number], everything[:10])
 
 
-def test_a_higher_length_penalty_never_shortens_translations() -> None:
-    lengths = []
-    for alpha in (0.0, 1.0, 4.0):
-        found = beam_search(a_model(2), *sentences(20), beam=5, alpha=alpha)
-        lengths.append(sum(len(n_best[0].tokens) for n_best in found))
-    assert lengths == sorted(lengths)
-    assert lengths[0] < lengths[-1]
+@pytest.mark.parametrize(("alpha", "best"), [(0.0, []), (1.0, [4] * 9)])
+def test_a_longer_translation_may_win_long_after_a_shorter_one_has_ended(
+    alpha: float, best: list[int]
+) -> None:
+    """Probabilities 5/9 and 4/9, over penalties of 1 and 15/6."""
+    script = iter([{EOS: 0.5, 4: 0.4}, *[{4: 1.0}] * 8, {EOS: 1.0}])
+
+    def say(_module: object, _inputs: object, logits: Tensor) -> Tensor:
+        probabilities = torch.full_like(logits, 1e-6)
+        for token, probability in next(script).items():
+            probabilities[..., token] = probability
+        return probabilities.log()
+
+    model = a_model()
+    model.output.register_forward_hook(say)
+    src, mask, _ = sentences(1)
+    found = beam_search(model, src, mask, torch.tensor([12]), 2, alpha)[0][0]
+    assert found.tokens == best
+    assert found.score == pytest.approx(math.log(4 / 9) / 2.5 if best else math.log(5 / 9), abs=1e-3)
+
+
+def test_a_higher_length_penalty_never_shortens_a_translation() -> None:
+    lengths = [[len(n_best[0].tokens) for n_best in beam_search(a_model(2), *sentences(12), 5, alpha)]
+               for alpha in (0.0, 1.0, 4.0)]
+    assert all(some <= more for row in zip(*lengths, strict=True)
+               for some, more in itertools.pairwise(row))
+    assert sum(lengths[0]) < sum(lengths[2])
 
 
 @every_penalty

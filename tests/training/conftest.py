@@ -55,7 +55,8 @@ def configure(files: dict[str, list[str]]) -> Callable[..., Config]:
         return Config.model_validate({
             "name": "tiny", "device": "cpu", "model": MODEL | (model or {}),
             "data": {"corpus": "files", "max_length": 20, **files}, "text": {"min_freq": 1},
-            "training": {"batch_tokens": 56, "warmup": 20, "epochs": 2} | (training or {})} | top)
+            "training": {"batch_tokens": 56, "warmup": 20, "epochs": 2} | (training or {}),
+            "decoding": {"max_length_factor": 1, "max_length_extra": 3}} | top)
 
     return make
 

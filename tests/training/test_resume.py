@@ -63,17 +63,28 @@ def complete(start: Start, name: str, **top: Any) -> Run:
     return Run(Path("checkpoints") / name)
 
 
+@pytest.fixture
+def uninterrupted(start: Start, once: dict[str, dict[str, Tensor]]) -> dict[str, Tensor]:
+    if not once:
+        once["whole"] = state(complete(start, "whole"))
+    return once["whole"]
+
+
+@pytest.fixture(scope="module")
+def once() -> dict[str, dict[str, Tensor]]:
+    return {}
+
+
 def test_an_epoch_here_ends_with_an_update_of_fewer_batches(start: Start) -> None:
     assert [len(batches) for batches in start(SETTINGS)._plan(0)] == [2, 2, 2, 2, 2, 1]
 
 
 def test_the_same_config_and_seed_give_the_same_weights_and_another_seed_does_not(
-        start: Start) -> None:
-    runs = [state(complete(start, name, seed=seed))
-            for name, seed in (("one", 3), ("two", 3), ("other", 4))]
-    assert_equal(runs[0], runs[1])
+        start: Start, uninterrupted: dict[str, Tensor]) -> None:
+    again, other = (state(complete(start, f"seed-{seed}", seed=seed)) for seed in (1, 2))
+    assert_equal(again, uninterrupted)
     weights = "last/model.safetensors target_embedding.weight"
-    assert not torch.equal(runs[0][weights], runs[2][weights])
+    assert not torch.equal(other[weights], uninterrupted[weights])
 
 
 @pytest.mark.parametrize(("owner", "method", "call", "after"), [
@@ -85,9 +96,8 @@ def test_the_same_config_and_seed_give_the_same_weights_and_another_seed_does_no
     (Trainer, "_score", 5, True),  # while the average of checkpoints is tried
 ], ids=lambda value: str(value))
 def test_a_run_that_was_interrupted_ends_like_one_that_was_not(
-        start: Start, monkeypatch: pytest.MonkeyPatch,
+        start: Start, uninterrupted: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch,
         owner: Any, method: str, call: int, after: bool) -> None:
-    uninterrupted = state(complete(start, "whole"))
     with monkeypatch.context() as patch:
         interrupt(patch, owner, method, call, after)
         with pytest.raises(KeyboardInterrupt):
@@ -136,13 +146,12 @@ def test_the_learning_rate_goes_on_where_it_was(
     assert rates == {step: noam(step, 16, 6) for step in range(1, 13)}
 
 
-def test_a_run_trained_further_is_one_that_was_trained_as_long_at_once(start: Start) -> None:
-    start(SETTINGS | {"epochs": 1}, name="further").run()
-    complete(start, "further")
-    complete(start, "at-once")
-    further, at_once = (read_tensors(Path("checkpoints") / name / "last/model.safetensors")
-                        for name in ("further", "at-once"))
-    assert_equal(further, at_once)
+def test_a_run_trained_further_is_one_that_was_trained_as_long_at_once(
+        start: Start, uninterrupted: dict[str, Tensor]) -> None:
+    start(SETTINGS | {"epochs": 1}).run()
+    further = state(complete(start, "tiny"))
+    assert_equal(*({name: tensor for name, tensor in tensors.items() if name.startswith("last/")}
+                   for tensors in (further, uninterrupted)))
 
 
 def test_nothing_in_a_run_folder_can_run_code(start: Start) -> None:
@@ -157,13 +166,13 @@ def test_nothing_in_a_run_folder_can_run_code(start: Start) -> None:
 
 
 def test_a_crash_between_the_two_renames_of_a_save_loses_nothing(
-        start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    uninterrupted = state(complete(start, "whole"))
+        start: Start, uninterrupted: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
     replace = os.replace
 
     def crash(source: Path, target: Path) -> None:
-        if Path(target).name == "last" and (saves := Path(target).parent / "last.previous").exists():
-            raise KeyboardInterrupt(saves)
+        if Path(target).name == "last" and Path(target).with_name("last.previous").exists():
+            raise KeyboardInterrupt
         replace(source, target)
 
     with monkeypatch.context() as patch:

@@ -1,5 +1,7 @@
 """The learning rate of the paper, equation 3."""
 
+from itertools import pairwise
+
 import pytest
 
 from translate.training.schedule import noam
@@ -18,9 +20,9 @@ def test_the_rate_is_that_of_the_papers_formula(step: int, rate: float) -> None:
 def test_the_rate_rises_linearly_to_its_peak_at_the_end_of_warm_up_and_then_falls() -> None:
     rates = [noam(step, 128, 300, factor=1.4) for step in range(1, 3001)]
     assert max(rates) == rates[299] == pytest.approx(1.4 / (128 * 300) ** 0.5)
-    steps = [b - a for a, b in zip(rates[:300], rates[1:300], strict=False)]
+    steps = [b - a for a, b in pairwise(rates[:300])]
     assert steps == pytest.approx([rates[0]] * 299)
-    assert all(a > b for a, b in zip(rates[299:], rates[300:], strict=False))
+    assert all(a > b for a, b in pairwise(rates[299:]))
 
 
 def test_ten_times_the_warm_up_later_the_rate_is_a_root_of_ten_lower() -> None:

@@ -154,7 +154,8 @@ def break_weights(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], N
     (8, 8, 6),  # nothing but the validation shows it
 ])
 def test_a_loss_that_is_not_a_number_stops_with_the_update_and_the_usual_causes(
-        start: Start, break_weights: Callable[[int], None], broken: int, told: int, last_update: int) -> None:
+        start: Start, break_weights: Callable[[int], None],
+        broken: int, told: int, last_update: int) -> None:
     break_weights(broken)
     trainer = start(settings(validate_every=4, accumulate=2, average=2))
     with pytest.raises(UserError, match=f"the loss became nan in update {told}; the last good "
