@@ -1,6 +1,7 @@
 """What a run is: typed, validated, in one place (configs/*.yaml and --set key=value)."""
 
 import difflib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -42,6 +43,9 @@ class DataConfig(Settings):
         if self.corpus == "iwslt2016" and self.root is None:
             raise ValueError("iwslt2016 has no public home any more: name its folder or archive "
                              "with data.root")
+        if self.root is not None and self.corpus in ("sample", "files"):
+            raise ValueError(f"root is a folder or archive to read instead of a download, and "
+                             f"{self.corpus} needs none")
         if self.split_rule != "official" and self.corpus != "iwslt2014":
             raise ValueError("split_rule: fairseq is a rule for iwslt2014 alone")
         return self
@@ -170,8 +174,12 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
 
 
 def save_config(config: Config, path: Path) -> None:
+    """Write it atomically: a crash leaves the previous file or the new one."""
     values = config.model_dump(mode="json")
-    path.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True),
+                       encoding="utf-8")
+    os.replace(partial, path)
 
 
 def _apply(values: dict[str, Any], override: str) -> None:

@@ -136,7 +136,7 @@ def find_checkpoint(path: Path | None) -> Path:
 
 def load_trained(checkpoint: Path, overrides: Sequence[str] = ()) -> Trained:
     """The model of a checkpoint folder, in evaluation mode on the configured device."""
-    run = Run(checkpoint.parent)
+    run = Run(checkpoint.resolve().parent)
     config = load_config(run.config, overrides)
     device = pick_device(config.device)
     source, target = load_text(run.text, config.text.lowercase)

@@ -27,7 +27,7 @@ def train(config: Config, fresh: bool) -> None:
         report = json.loads(run.report.read_text(encoding="utf-8"))
         print(f"{run.folder} is finished after {report['updates']:,} updates; nothing to train. "
               "--fresh starts over and moves it aside.\n")
-        print(table(report["results"]))
+        print(table(report["results"], config.text.lowercase))
         return
     corpus = prepare(config.data)
     encoded = encode(config, corpus)
@@ -47,7 +47,7 @@ def train(config: Config, fresh: bool) -> None:
     write_json({"updates": progress.update, "epochs": progress.epoch, "seconds": progress.seconds,
                 "best_update": progress.best_update, "limits": config.training.limits(),
                 "validations": progress.validations, "results": results}, run.report)
-    print(f"\n{table(results)}\n\n"
+    print(f"\n{table(results, config.text.lowercase)}\n\n"
           f"trained in {progress.seconds / 60:.1f} min; the run is in {run.folder}. Next:\n"
           '  python -m translate.decode "Der Hund läuft schnell."\n'
           "  make tensorboard\n"

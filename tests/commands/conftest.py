@@ -98,7 +98,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """A run that was interrupted after its first validation, and then went on to its end."""
     folder = tmp_path_factory.mktemp("work")
     write_corpus(folder)
-    write_config(folder, epochs=5000)
+    write_config(folder, epochs=200)  # an end, should the test run be killed
     last = folder / "checkpoints" / "tiny" / "last"
     process = Shell.start(folder, "train", "--config", "tiny.yaml")
     while not last.exists() and process.poll() is None:

@@ -245,8 +245,7 @@ def _sample(folder: Path) -> Reading:
     sample.generate(folder)
     splits = [Split(name, "generated", read_lines(folder / f"{name}.de"),
                     read_lines(folder / f"{name}.en")) for name in ("train", "validation", "test")]
-    code = [Path(sample.__file__).with_name(f"{name}.py")
-            for name in ("sample", "grammar", "inflection")]
+    code = sorted(Path(sample.__file__).parent.glob("*.py"))
     return splits, [*code, *sorted(sample.LEXICON.glob("*.yaml"))]
 
 

@@ -21,6 +21,7 @@ def plot_attention(attention: Attention) -> "Figure":
     axes.set_xticks(range(columns), [_label(t) for t in attention.source], rotation=60,
                     ha="left", rotation_mode="anchor")
     axes.xaxis.tick_top()
+    axes.xaxis.set_label_position("top")
     axes.set_yticks(range(rows), [_label(t) for t in attention.target])
     axes.set_xlabel("German (read by the encoder)")
     axes.set_ylabel("English (written by the decoder)")

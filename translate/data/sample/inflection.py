@@ -4,31 +4,24 @@ Cases are "nom", "acc", "dat", "gen"; genders "m", "f", "n", and "p" for the plu
 declension for all genders. The six persons of a paradigm are ich, du, er, wir, ihr, sie.
 """
 
+from itertools import pairwise
+
 CASES = ("nom", "acc", "dat", "gen")
-_DEFINITE = {
-    "m": ("der", "den", "dem", "des"),
-    "f": ("die", "die", "der", "der"),
-    "n": ("das", "das", "dem", "des"),
-    "p": ("die", "die", "den", "der"),
-}
-_STRONG = {
-    "m": ("er", "en", "em", "es"),
-    "f": ("e", "e", "er", "er"),
-    "n": ("es", "es", "em", "es"),
-    "p": ("e", "e", "en", "er"),
-}
+_DEFINITE = {"m": ("der", "den", "dem", "des"), "f": ("die", "die", "der", "der"),
+             "n": ("das", "das", "dem", "des"), "p": ("die", "die", "den", "der")}
+_STRONG = {"m": ("er", "en", "em", "es"), "f": ("e", "e", "er", "er"),
+           "n": ("es", "es", "em", "es"), "p": ("e", "e", "en", "er")}
 _EIN_WORDS = ("ein", "kein", "mein", "dein", "sein", "ihr", "Ihr", "unser", "euer")
 _CONTRACTIONS = {
     ("in", "dem"): "im", ("an", "dem"): "am", ("von", "dem"): "vom", ("zu", "dem"): "zum",
     ("bei", "dem"): "beim", ("zu", "der"): "zur", ("in", "das"): "ins", ("an", "das"): "ans",
-}  # fmt: skip
+}
 _VOWELS = "aeiouäöü"
 
 
-def _bare(determiner: str, case: str, gender: str) -> bool:
+def _bare(word: str, case: str, gender: str) -> bool:
     """Whether an ein-word stands without an ending: ein Mann, ein Kind (nom.), ein Kind (acc.)."""
-    forms = {("nom", "m"), ("nom", "n"), ("acc", "n")}
-    return determiner in _EIN_WORDS and (case, gender) in forms
+    return word in _EIN_WORDS and (case, gender) in {("nom", "m"), ("nom", "n"), ("acc", "n")}
 
 
 def determiner(word: str, case: str, gender: str) -> str:
@@ -37,20 +30,12 @@ def determiner(word: str, case: str, gender: str) -> str:
         return _DEFINITE[gender][CASES.index(case)]
     if _bare(word, case, gender):
         return word
-    stem = "eur" if word == "euer" else word
-    return stem + _STRONG[gender][CASES.index(case)]
-
-
-def relative_pronoun(case: str, gender: str) -> str:
-    """The article's forms, save for the dative plural "denen"."""
-    return "denen" if (case, gender) == ("dat", "p") else determiner("der", case, gender)
+    return ("eur" if word == "euer" else word) + _STRONG[gender][CASES.index(case)]
 
 
 def adjective_declension(word: str) -> str:
     """Weak after a der-word, mixed after an ein-word, strong without either (also after zwei)."""
-    if not word:
-        return "strong"
-    return "mixed" if word in _EIN_WORDS else "weak"
+    return "mixed" if word in _EIN_WORDS else "weak" if word else "strong"
 
 
 def adjective(stem: str, word: str, case: str, gender: str) -> str:
@@ -70,12 +55,8 @@ def adjective(stem: str, word: str, case: str, gender: str) -> str:
     return stem + (ending[1:] if stem.endswith("e") else ending)
 
 
-def comparative(lemma: str) -> str:
-    """The regular comparative: -er, after a final e only -r."""
-    return lemma + ("r" if lemma.endswith("e") else "er")
-
-
-def noun(singular: str, plural: str, gender: str, case: str, weak: bool, genitive: str) -> str:
+def noun(singular: str, plural: str, gender: str, case: str,
+         weak: bool = False, genitive: str = "") -> str:
     """The form of a noun; gender "p" asks for the plural.
 
     The dative plural adds -n unless the plural ends in n or s. Masculines of the n-declension take
@@ -90,11 +71,9 @@ def noun(singular: str, plural: str, gender: str, case: str, weak: bool, genitiv
         return plural
     if case != "gen" or gender == "f":
         return singular
-    groups = sum(
-        a in _VOWELS and b not in _VOWELS
-        for a, b in zip(singular.lower(), singular[1:] + " ", strict=True)
-    )
-    short = groups == 1 and singular[-1] not in _VOWELS
+    vowels = [letter in _VOWELS for letter in singular.lower() + " "]
+    syllables = sum(now and not after for now, after in pairwise(vowels))
+    short = syllables == 1 and not vowels[-2]
     return singular + ("es" if short or singular[-1] in "sßxz" else "s")
 
 
@@ -103,63 +82,55 @@ def contract(preposition: str, article: str) -> str | None:
     return _CONTRACTIONS.get((preposition, article))
 
 
-def stem(infinitive: str) -> str:
-    """The infinitive without -en or -n (wander-n, kauf-en)."""
-    return infinitive[:-2] if infinitive.endswith("en") else infinitive[:-1]
+def _stem(infinitive: str) -> str:
+    """The infinitive without -en or -n (kauf-en, wander-n)."""
+    return infinitive.removesuffix("n").removesuffix("e")
 
 
-def _needs_e(root: str) -> bool:
+def _needs_e(stem: str) -> bool:
     """Whether -st and -t need a linking e: arbeit-e-t, öffn-e-t, but lern-t, komm-t, wohn-t."""
-    return root[-1] in "dt" or (root[-1] in "mn" and root[-2] not in _VOWELS + "lrhmn")
+    return stem[-1] in "dt" or (stem[-1] in "mn" and stem[-2] not in _VOWELS + "lrhmn")
 
 
 def present(infinitive: str, third: str) -> list[str]:
     """The six present forms; the third person singular shows a changed stem vowel (fährt)."""
-    root = stem(infinitive)
-    first = root[:-2] + "le" if root.endswith("el") else root + "e"
-    if third.endswith("et") and _needs_e(root):
+    stem = _stem(infinitive)
+    first = stem[:-2] + "le" if stem.endswith("el") else stem + "e"
+    if third.endswith("et") and _needs_e(stem):
         second = third[:-1] + "st"
-    elif root[-1] == "t":  # hält: the ending has merged with the stem
+    elif stem[-1] == "t":  # hält: the ending has merged with the stem
         second = third + "st"
     else:
         second = third if third[-2] in "sßxz" else third[:-1] + "st"
-    plural_second = root + ("et" if _needs_e(root) else "t")
-    return [first, second, third, infinitive, plural_second, infinitive]
+    return [first, second, third, infinitive, stem + ("et" if _needs_e(stem) else "t"), infinitive]
 
 
 def preterite(first: str) -> list[str]:
     """The six preterite forms from the first person: kaufte, kauftest ... ging, gingst ..."""
     if first.endswith("e"):
-        return [first, first + "st", first, first + "n", first + "t", first + "n"]
-    second = first + ("est" if first[-1] in "dtsßz" else "st")
-    return [
-        first,
-        second,
-        first,
-        first + "en",
-        first + ("et" if first[-1] in "dt" else "t"),
-        first + "en",
-    ]
+        endings = ["", "st", "", "n", "t", "n"]
+    else:
+        endings = ["", "est" if first[-1] in "dtsßz" else "st", "",
+                   "en", "et" if first[-1] in "dt" else "t", "en"]
+    return [first + ending for ending in endings]
 
 
 def imperative(infinitive: str, third: str) -> str:
     """The form for "du": a change from e to i stays (gib), an umlaut does not (fahr)."""
-    root = stem(infinitive)
-    changed = third[:-1]
-    if "i" in changed and "i" not in root:
+    stem, changed = _stem(infinitive), third[:-1]
+    if "i" in changed and "i" not in stem:
         return changed
-    if root.endswith("el"):
-        return root[:-2] + "le"
-    return root + "e" if _needs_e(root) or root.endswith("er") else root
+    if stem.endswith("el"):
+        return stem[:-2] + "le"
+    return stem + "e" if _needs_e(stem) or stem.endswith("er") else stem
 
 
 def english_s(word: str) -> str:
     """A noun's plural or a verb's third person: -s, -es after a sibilant or o, -ies for y."""
     if word.endswith("y") and word[-2] not in "aeiou":
         return word[:-1] + "ies"
-    return word + (
-        "es" if word.endswith(("s", "x", "z", "ch", "sh")) or word in ("go", "do") else "s"
-    )
+    sibilant = word.endswith(("s", "x", "z", "ch", "sh"))
+    return word + ("es" if sibilant or word in ("go", "do") else "s")
 
 
 def _doubled(verb: str) -> str:
@@ -173,9 +144,8 @@ def english_past(verb: str) -> str:
     """The regular past: -ed, -d after e, -ied for y, with a doubled consonant in "planned"."""
     if verb.endswith("e"):
         return verb + "d"
-    if verb.endswith("y") and verb[-2] not in "aeiou":
-        return verb[:-1] + "ied"
-    return _doubled(verb) + "ed"
+    y = verb.endswith("y") and verb[-2] not in "aeiou"
+    return verb[:-1] + "ied" if y else _doubled(verb) + "ed"
 
 
 def english_ing(verb: str) -> str:
@@ -187,13 +157,11 @@ def english_ing(verb: str) -> str:
     return _doubled(verb) + "ing"
 
 
-def english_be(tense: str, person: int, plural: bool) -> str:
+def english_be(past: bool, person: int, plural: bool) -> str:
     """The present or past of "be"."""
     if plural or person == 2:
-        return "are" if tense == "present" else "were"
-    if tense == "past":
-        return "was"
-    return "am" if person == 1 else "is"
+        return "were" if past else "are"
+    return "was" if past else "am" if person == 1 else "is"
 
 
 def indefinite(following: str) -> str:
