@@ -5,6 +5,7 @@ A run that was interrupted goes on from its last validation; a finished one is l
 
 import filecmp
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -37,21 +38,21 @@ def train(config: Config, fresh: bool) -> None:
     try:
         trainer.run()
         results = evaluate(load_trained(run.best), corpus)
-        trainer.monitor.finished(config, {
-            "final/validation_bleu": max(v["bleu"] for v in trainer.progress.validations),
-            **{f"final/test_bleu_{r['test_set']}_{r['search'].replace(' ', '_')}": r["bleu"]
-               for r in results}})
+        trainer.monitor.finished(trainer.progress.update, config, {
+            f"test/bleu_{r['test_set']}_{r['search'].replace(' ', '')}": r["bleu"]
+            for r in results})
     finally:
         trainer.monitor.close()
     progress = trainer.progress
     write_json({"updates": progress.update, "epochs": progress.epoch, "seconds": progress.seconds,
                 "best_update": progress.best_update, "limits": config.training.limits(),
                 "validations": progress.validations, "results": results}, run.report)
+    python = os.path.relpath(sys.executable)  # .venv/bin/python, where make has put it
     print(f"\n{table(results, config.text.lowercase)}\n\n"
           f"trained in {progress.seconds / 60:.1f} min; the run is in {run.folder}. Next:\n"
-          '  python -m translate.decode "Der Hund läuft schnell."\n'
+          f'  {python} -m translate.decode "Der Hund läuft schnell."\n'
           "  make tensorboard\n"
-          f"  python -m translate.evaluate --checkpoint {run.folder}")
+          f"  {python} -m translate.evaluate --checkpoint {run.folder}")
 
 
 def _keep_text(folder: Path, run: Run) -> None:

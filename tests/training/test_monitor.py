@@ -42,7 +42,7 @@ def text_of(events: EventAccumulator, tag: str) -> str:
 def test_a_run_leaves_its_curves_texts_and_picture(start: Start, text: ParallelText) -> None:
     trainer = start(SETTINGS)
     trainer.run()
-    trainer.monitor.finished(trainer.config, {"final/validation_bleu": 12.5})
+    trainer.monitor.finished(trainer.progress.update, trainer.config, {"test/bleu": 12.5})
     trainer.monitor.close()
     events = read_events()
 
@@ -70,11 +70,11 @@ def test_a_run_leaves_its_curves_texts_and_picture(start: Start, text: ParallelT
     assert picture.encoded_image_string.startswith(b"\x89PNG") and picture.width > 100
     assert "batch_tokens: 56" in text_of(events, "config")
 
-    assert values(events, "final/validation_bleu") == [12.5]
+    assert values(events, "test/bleu") == [12.5]
     started = events.summary_metadata["_hparams_/session_start_info"].plugin_data.content
     assert b"training.warmup" in started and b"model.d_model" in started
     experiment = events.summary_metadata["_hparams_/experiment"].plugin_data.content
-    assert b"final/validation_bleu" in experiment
+    assert b"test/bleu" in experiment
 
 
 def test_curves_go_on_after_an_interruption_with_every_point_once(

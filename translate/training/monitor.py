@@ -76,7 +76,7 @@ class Monitor:
                                 update)
         self._writer.flush()
 
-    def finished(self, config: Config, scores: dict[str, float]) -> None:
+    def finished(self, update: int, config: Config, scores: dict[str, float]) -> None:
         """The settings as hyperparameters beside the final scores."""
         settings = {f"{part}.{key}": value if isinstance(value, int | float | str) else str(value)
                     for part in ("text", "model", "training")
@@ -84,7 +84,7 @@ class Monitor:
         for summary in hparams(settings, scores):
             self._writer._get_file_writer().add_summary(summary)  # in this run, not a new one
         for name, value in scores.items():
-            self._writer.add_scalar(name, value, 0)
+            self._writer.add_scalar(name, value, update)
 
     def close(self) -> None:
         self.end_epoch()

@@ -33,7 +33,7 @@ from translate.training.schedule import noam
 from translate.training.validation import ParallelText, Validation, perplexity, validate
 
 _TIMED = 20  # updates before the end is predicted
-_LONG = 24 * 3600  # seconds of training on a CPU after which another config is recommended
+_LONG = 6 * 3600  # seconds of training on a CPU after which another config is recommended
 
 
 class Trainer:
