@@ -190,7 +190,7 @@ def test_a_saved_config_loads_equal(tmp_path: Path, path: Path) -> None:
 
 
 def test_a_saved_config_keeps_umlauts_and_paths(tmp_path: Path) -> None:
-    config = load_config(write(tmp_path), ["data.root=Übungen/Käse"])
+    config = load_config(write(tmp_path), ["data.corpus=multi30k", "data.root=Übungen/Käse"])
     save_config(config, tmp_path / "saved.yaml")
     assert "Übungen/Käse" in (tmp_path / "saved.yaml").read_text(encoding="utf-8")
     assert load_config(tmp_path / "saved.yaml") == config
@@ -200,3 +200,8 @@ def test_a_config_cannot_be_changed_once_it_is_made(tmp_path: Path) -> None:
     config: Config = load_config(write(tmp_path))
     with pytest.raises(ValueError, match="frozen"):
         config.training.warmup = 3  # type: ignore[misc]
+
+
+def test_a_root_is_refused_where_nothing_is_read_from_it(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="sample needs none"):
+        load_config(write(tmp_path), ["data.root=somewhere"])
