@@ -11,7 +11,7 @@ from torch import Tensor
 
 from translate.data.batching import Batch
 from translate.errors import UserError
-from translate.runs import Run, load_weights, read_tensors
+from translate.runs import Run, load_weights, read_tensors, write_tensors
 from translate.training.monitor import Monitor
 from translate.training.schedule import noam
 from translate.training.trainer import Trainer
@@ -206,3 +206,10 @@ def test_a_damaged_file_of_the_last_state_is_named(start: Start, file: str) -> N
     (run.last / file).write_bytes((run.last / file).read_bytes()[:50])
     with pytest.raises(UserError, match=file.replace(".", r"\.")):
         start(SETTINGS, name="one")
+
+
+def test_an_optimiser_without_its_moments_is_refused(start: Start) -> None:
+    run = complete(start, "moments")
+    write_tensors({"step.output.weight": torch.zeros(())}, run.last / "optimizer.safetensors")
+    with pytest.raises(UserError, match="not a state to go on from"):
+        start(SETTINGS, name="moments")

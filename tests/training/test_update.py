@@ -8,11 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from translate.config import Config
 from translate.data.batching import make_batch
 from translate.data.encoding import EncodedCorpus
 from translate.errors import UserError
 from translate.training.schedule import noam
-from translate.training.trainer import Trainer
+from translate.training.trainer import Trainer, check_positions
 
 Start = Callable[..., Trainer]
 
@@ -136,3 +137,14 @@ def test_auto_on_a_cpu_is_fp32(start: Start, encoded: EncodedCorpus) -> None:
         trainer = start({"precision": precision}, name=precision)
         same.append(float(trainer.update([make_batch(encoded.train, np.arange(8))])))
     assert same[0] == same[1]
+
+
+def test_a_learned_table_shorter_than_a_validation_sentence_is_refused(
+        configure: Callable[..., Config], encoded: EncodedCorpus) -> None:
+    config = configure(model={"positions": "learned", "max_positions": 21})
+    longest = max(encoded.validation.source.lengths.max(), encoded.validation.target.lengths.max())
+    short = config.model_copy(update={"model": config.model.model_copy(
+        update={"max_positions": int(longest)})})
+    check_positions(config, encoded)
+    with pytest.raises(UserError, match="longest validation sentence"):
+        check_positions(short, encoded)

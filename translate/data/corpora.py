@@ -122,6 +122,9 @@ def _make(data: DataConfig, base: Path) -> Corpus:
     if not splits[0].german:
         raise UserError("\n".join([f"{splits[0].source}: no training pair in it can be used",
                                    *splits[0].notes[:3]]))
+    for split in splits:
+        if not split.german:
+            raise UserError(f"{split.source}: there is no line in it, and {split.name} needs some")
     notes = [note for split in splits for note in split.notes] + _surprises(data.corpus, splits)
     for note in notes:
         print(f"warning: {note}", file=sys.stderr)

@@ -71,15 +71,15 @@ def load_last(
     if not folder.exists():
         return None
     load_weights(model, folder / "model.safetensors")
-    _restore_optimizer(model, optimizer, read_tensors(folder / "optimizer.safetensors"))
-    _restore_random_states(read_tensors(folder / "random.safetensors"))
     try:
+        _restore_optimizer(model, optimizer, read_tensors(folder / "optimizer.safetensors"))
+        _restore_random_states(read_tensors(folder / "random.safetensors"))
         state: dict[str, Any] = json.loads((folder / "state.json").read_text(encoding="utf-8"))
         scaler.load_state_dict(state["scaler"])
         return Progress(**state["progress"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{folder / 'state.json'}: not a state of training: {error}; "
-                        "start over with --fresh") from None
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise UserError(f"{folder / 'state.json'} and the tensors beside it are not a state to go "
+                        f"on from ({error}); start over with --fresh") from None
 
 
 def save_recent(run: Run, model: Transformer, update: int, keep: int) -> None:
@@ -116,7 +116,7 @@ def _restore_optimizer(
 ) -> None:
     names = [name for name, _ in model.named_parameters()]
     state = {n: {kind: tensors[f"{kind}.{name}"] for kind in ("step", "exp_avg", "exp_avg_sq")}
-             for n, name in enumerate(names) if f"step.{name}" in tensors}
+             for n, name in enumerate(names)}
     optimizer.load_state_dict({"state": state,
                                "param_groups": optimizer.state_dict()["param_groups"]})
 

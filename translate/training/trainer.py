@@ -49,6 +49,7 @@ class Trainer:
         self._run = run
         self._corpus = corpus
         self._text = text
+        check_positions(config, corpus)
         torch.manual_seed(config.seed)
         source_size, target_size = len(corpus.source.vocabulary), len(corpus.target.vocabulary)
         self.model = build_model(config, source_size, target_size).to(self.device)
@@ -265,3 +266,12 @@ class Trainer:
         progress = self.progress
         updates = max(self._total_updates() - progress.update, 0)
         return updates * progress.seconds / max(progress.update, 1)
+
+
+def check_positions(config: Config, corpus: EncodedCorpus) -> None:
+    """Validation pairs are never dropped, so a learned table must be long enough for them."""
+    longest = int(max(side.lengths.max() for side in
+                      (corpus.validation.source, corpus.validation.target))) + 1
+    if config.model.positions == "learned" and longest > config.model.max_positions:
+        raise UserError(f"model.max_positions={config.model.max_positions} is less than the "
+                        f"longest validation sentence with <eos>, {longest} tokens; raise it")
