@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,6 +47,8 @@ class Shell:
         return subprocess.Popen(
             [sys.executable, "-m", f"translate.{command}", *arguments], cwd=folder,
             env={**environment, "LC_ALL": "POSIX", "OMP_NUM_THREADS": "1"},
+            # A shell that runs the tests in the background has them, and this, ignore Ctrl-C.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
             **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams})
 
     @staticmethod
