@@ -88,7 +88,7 @@ def open_run(config: Config, fresh: bool) -> Run:
         n = next(n for n in itertools.count(1) if not aside(run, n).exists())
         run.folder.rename(aside(run, n))
         print(f"moved {run.folder} to {aside(run, n)}", file=sys.stderr)
-    if run.config.exists():
+    if run.best.exists():  # else nothing has been trained yet
         old, new = (_fixed_settings(c) for c in (load_config(run.config), config))
         changed = [f"{key}: {old.get(key)} -> {new.get(key)}"
                    for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]

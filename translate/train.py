@@ -48,6 +48,8 @@ def train(config: Config, fresh: bool) -> None:
                 "best_update": progress.best_update, "limits": config.training.limits(),
                 "validations": progress.validations, "results": results}, run.report)
     python = os.path.relpath(sys.executable)  # .venv/bin/python, where make has put it
+    if python.startswith(os.pardir):
+        python = "python"
     print(f"\n{table(results, config.text.lowercase)}\n\n"
           f"trained in {progress.seconds / 60:.1f} min; the run is in {run.folder}. Next:\n"
           f'  {python} -m translate.decode "Der Hund läuft schnell."\n'
