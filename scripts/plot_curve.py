@@ -18,11 +18,8 @@ def plot(run: Path, picture: Path) -> None:
     bleu, loss = figure.subplots(1, 2)
     bleu.plot(minutes, [v["bleu"] for v in validations], color="tab:blue")
     bleu.set_title("BLEU on the validation split (greedy, detokenised)")
-    loss.plot(minutes, [v["training_loss"] for v in validations], color="tab:gray",
-              label="training (with dropout)")
-    loss.plot(minutes, [v["loss"] for v in validations], color="tab:orange", label="validation")
-    loss.set_title("loss a token (KL divergence, nats)")
-    loss.legend(frameon=False)
+    loss.plot(minutes, [v["loss"] for v in validations], color="tab:orange")
+    loss.set_title("loss a token on the validation split (KL, nats)")
     for axes in (bleu, loss):
         axes.set_xlabel("minutes of training")
         axes.grid(alpha=0.3)

@@ -1,7 +1,6 @@
 """The state of training on disk: enough to go on as if nothing had happened."""
 
 import json
-import math
 import os
 import shutil
 from dataclasses import asdict, dataclass, field
@@ -26,7 +25,8 @@ class Progress:
     best: float | None = None  # of the early-stopping metric, higher is better
     best_update: int = 0
     stale: int = 0  # validations since the best one
-    training_loss: float = math.nan  # a token, over the last point of the curves
+    loss_sum: float = 0.0  # of training, since the last validation
+    loss_tokens: int = 0
     seconds: float = 0.0  # of training, validations included
     validations: list[dict[str, float]] = field(default_factory=list)
 

@@ -137,9 +137,10 @@ class Trainer:
         seconds = meter.seconds
         progress.seconds += seconds
         smoothed, nll = (sum(float(loss[n]) for loss in self._losses) for n in range(2))
-        progress.training_loss = smoothed / meter.tokens
+        progress.loss_sum += smoothed
+        progress.loss_tokens += meter.tokens
         self.monitor.training(progress.update, {
-            "loss": progress.training_loss,
+            "loss": smoothed / meter.tokens,
             "perplexity": perplexity(nll / meter.tokens),
             "learning_rate": self.optimizer.param_groups[0]["lr"],
             "gradient_norm": float(norm),
@@ -177,16 +178,18 @@ class Trainer:
         write_lines(self._run.folder / "validation" / f"{progress.update:08d}.en",
                     result.hypotheses)
         progress.seconds += meter.seconds
+        training_loss = progress.loss_sum / progress.loss_tokens
+        progress.loss_sum, progress.loss_tokens = 0.0, 0
         progress.validations.append({
             "update": progress.update, "seconds": progress.seconds, "loss": result.loss,
-            "bleu": result.bleu.value, "training_loss": progress.training_loss})
+            "bleu": result.bleu.value, "training_loss": training_loss})
         save_last(self._run, self.model, self.optimizer, self._scaler, progress)
         self.monitor.validation(progress.update, result, self._text)
         epochs = progress.epoch + progress.position / self._updates_per_epoch
         self.monitor.say(
-            f"epoch {epochs:.3g}, update {progress.update:,}: training loss "
-            f"{progress.training_loss:.3f}, validation loss {result.loss:.3f}, perplexity "
-            f"{result.perplexity:.2f}, BLEU {result.bleu.value:.2f}{' (best)' if is_best else ''}; "
+            f"epoch {epochs:.3g}, update {progress.update:,}: training loss {training_loss:.3f}, "
+            f"validation loss {result.loss:.3f}, perplexity {result.perplexity:.2f}, "
+            f"BLEU {result.bleu.value:.2f}{' (best)' if is_best else ''}; "
             f"{duration(progress.seconds)} so far, {duration(self._remaining())} left")
         self.model.train()
         self._meter.reset()
