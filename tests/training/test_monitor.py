@@ -1,6 +1,7 @@
 """What a person sees of a run: read back from the event files that TensorBoard reads."""
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,13 @@ def test_without_a_terminal_progress_is_whole_lines_on_stderr(
     assert "60 pairs" in lines[1] and "17 German and 17 English" in lines[1]
     assert "6 updates an epoch, at most 5 in all" in lines[1]
     assert any("update 5: training loss" in line and "BLEU" in line for line in lines)
+
+
+def test_without_a_terminal_a_long_epoch_says_how_it_goes(
+        start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("translate.training.monitor._QUIET", -1)
+    start(SETTINGS).run()
+    assert re.search(r"update 2: loss .*tokens/s, lr .* left", capsys.readouterr().err)
 
 
 def test_a_run_too_long_for_a_cpu_is_told_so_after_some_updates(

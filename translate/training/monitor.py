@@ -15,6 +15,7 @@ from translate.decoding.attention_plot import plot_attention
 from translate.runs import Run
 from translate.training.validation import ParallelText, Validation
 
+_QUIET = 60  # seconds without a line after which one is due where there is no bar
 _SAMPLES = 8  # validation sentences shown with their translations
 
 
@@ -33,6 +34,7 @@ class Monitor:
         # Points after `update`, from a run that was cut off, would otherwise show twice.
         self._writer = SummaryWriter(str(run.folder / "tensorboard"), purge_step=update + 1)
         self._bar: tqdm[Any] | None = None
+        self._said = time.monotonic()
         if update == 0:
             self._writer.add_text("config", f"```yaml\n{run.config.read_text('utf-8')}\n```", 0)
 
@@ -46,6 +48,7 @@ class Monitor:
 
     def say(self, message: str) -> None:
         """A line on stderr that leaves the bar whole."""
+        self._said = time.monotonic()
         tqdm.write(message, file=sys.stderr)
         sys.stderr.flush()
 
@@ -61,6 +64,8 @@ class Monitor:
                 f"lr {values['learning_rate']:.1e}, {duration(remaining)} left")
         if self._bar is not None and not self._bar.disable:
             self._bar.set_postfix_str(line, refresh=False)
+        elif time.monotonic() - self._said > _QUIET:
+            self.say(f"update {update:,}: {line}")
 
     def validation(self, update: int, result: Validation, text: ParallelText) -> None:
         """Scores, sample translations, and what the first of them attends to."""
