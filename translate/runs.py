@@ -16,6 +16,7 @@ from torch import Tensor
 
 from translate.config import Config, load_config, save_config
 from translate.data.encoding import TextSide, load_text
+from translate.data.lines import write_lines
 from translate.errors import UserError
 from translate.model.transformer import Transformer
 
@@ -190,6 +191,4 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
 
 def write_json(value: Any, path: Path) -> None:
     """Atomically, for people too."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(value, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    write_lines(path, [json.dumps(value, ensure_ascii=False, indent=1)])

@@ -40,10 +40,13 @@ class Batch:
 
 def pad(sequences: list[NDArray[np.int32]], first: list[int], last: list[int]) -> Tensor:
     """(batch, longest) ids with `first` before and `last` behind each sequence, then `<pad>`."""
-    extra = len(first) + len(last)
-    ids = np.full((len(sequences), max(map(len, sequences)) + extra), PAD, dtype=np.int64)
+    width = len(first) + max(map(len, sequences)) + len(last)
+    ids = np.full((len(sequences), width), PAD, dtype=np.int64)
+    ids[:, :len(first)] = first
     for row, sequence in zip(ids, sequences, strict=True):
-        row[:len(sequence) + extra] = [*first, *sequence, *last]
+        end = len(first) + len(sequence)
+        row[len(first):end] = sequence
+        row[end:end + len(last)] = last
     return torch.from_numpy(ids)
 
 

@@ -119,12 +119,11 @@ def _make(data: DataConfig, base: Path) -> Corpus:
         print(f"{folder}: {_outdated(data, folder, former)}; making it again")
     folder.mkdir(parents=True, exist_ok=True)
     splits, inputs = _read(data, base, folder)
-    if not splits[0].german:
-        raise UserError("\n".join([f"{splits[0].source}: no training pair in it can be used",
-                                   *splits[0].notes[:3]]))
     for split in splits:
         if not split.german:
-            raise UserError(f"{split.source}: there is no line in it, and {split.name} needs some")
+            kind = "training" if split.name == "train" else split.name
+            raise UserError("\n".join([f"{split.source}: no {kind} pair in it can be used",
+                                       *split.notes[:3]]))
     notes = [note for split in splits for note in split.notes] + _surprises(data.corpus, splits)
     for note in notes:
         print(f"warning: {note}", file=sys.stderr)

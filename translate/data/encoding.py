@@ -5,7 +5,6 @@ import json
 import multiprocessing
 import os
 import shutil
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -109,9 +108,7 @@ def _key(config: Config, corpus: Corpus) -> str:
                 version("torchtext")]
     key.update(json.dumps(settings).encode())
     for path in (*corpus.train, *corpus.validation):
-        with open(path, "rb") as file:
-            key.update(hashlib.file_digest(file, "sha256").digest()
-                       if sys.version_info >= (3, 11) else hashlib.sha256(file.read()).digest())
+        key.update(hashlib.sha256(path.read_bytes()).digest())
     return key.hexdigest()[:16]
 
 
