@@ -118,6 +118,10 @@ class DecodingConfig(Settings):
     length_penalty: Annotated[float, Field(ge=0)] = 0.6  # alpha of Wu et al. 2016, equation 14
     max_length_factor: Annotated[float, Field(ge=0)] = 1.5  # output limit: factor * |src| + extra
     max_length_extra: Count = 20
+    min_length: Annotated[int, Field(ge=0)] = 0  # tokens before <eos>
+    no_repeat_ngram: Count | None = None  # no n-gram of this size twice in a translation
+    forbid_unk: bool = False  # never produce <unk>
+    replace_unk: bool = False  # show, for an <unk>, the source token that cross-attention points at
     batch_tokens: Count = 4096  # sentences x beam x longest source, in one batch
 
 

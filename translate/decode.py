@@ -6,54 +6,82 @@ translation alone goes to stdout; everything else goes to stderr.
 """
 
 import argparse
+import math
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from translate import command_line
-from translate.data.lines import read_lines, split_lines
+from translate.data.lines import check_aligned, read_lines, split_lines
+from translate.decoding.search import Sampling
 from translate.decoding.translator import Translation, Translator
 from translate.errors import UserError
-from translate.runs import find_checkpoint, load_trained
+from translate.runs import find_checkpoint, load_ensemble
 
 
 def main() -> None:
     options = _options()
-    if options.attention and options.text is None:
-        raise UserError("--attention draws one sentence: give it as the argument")
-    checkpoint = find_checkpoint(options.checkpoint)
-    trained = load_trained(checkpoint, options.overrides)
-    print(f"translating with {checkpoint}", file=sys.stderr)
-    translator = Translator(trained.model, trained.source, trained.target, trained.config.decoding)
-    beam = 1 if options.greedy else options.beam
-    for lines in _input(options):
-        for n_best in translator.translate(lines, beam, options.n_best):
-            _print(n_best, with_score=options.n_best > 1)
-            if options.attention:
-                _draw(translator, lines[0], n_best[0], options.attention)
+    checkpoints = [find_checkpoint(path) for path in options.checkpoint or [None]]
+    ensemble = load_ensemble(checkpoints, options.overrides)
+    print(f"translating with {', '.join(map(str, checkpoints))}", file=sys.stderr)
+    first = ensemble[0]
+    parts = [trained.model for trained in ensemble], first.source, first.target, first.config
+    if options.score:
+        _score(Translator(*parts), options)
+    elif options.workers > 1:
+        from translate.decoding.workers import workers
+
+        with workers(options.workers, checkpoints, options.overrides) as answer:
+            _translate(Translator(*parts, answer), options)
+    else:
+        _translate(Translator(*parts), options)
 
 
 def _options() -> argparse.Namespace:
     arguments = command_line.parser("decode", __doc__ or "")
     arguments.add_argument("text", nargs="?", help="the German sentence")
     arguments.add_argument("--file", type=Path, help="translate the lines of this file")
-    arguments.add_argument("--checkpoint", type=Path, metavar="FOLDER",
+    arguments.add_argument("--checkpoint", type=Path, action="append", metavar="FOLDER",
                            help="a run folder or its best/ or last/ (default: the best checkpoint "
-                                "of the newest run)")
-    search = arguments.add_mutually_exclusive_group()
-    search.add_argument("--beam", type=_count, metavar="N",
-                        help="hypotheses kept at every step (default: the run's decoding.beam)")
-    search.add_argument("--greedy", action="store_true", help="the same as --beam 1")
-    arguments.add_argument("--n-best", type=_count, default=1, metavar="N",
-                           help="print the N best with their scores, separated by tabs")
-    arguments.add_argument("--attention", type=Path, metavar="PLOT.png",
-                           help="draw what the decoder attends to")
+                                "of the newest run); given more than once, they translate together")
+    strategy = arguments.add_argument_group("how it searches").add_mutually_exclusive_group()
+    strategy.add_argument("--beam", type=_count, metavar="N",
+                          help="hypotheses kept at every step (default: the run's decoding.beam)")
+    strategy.add_argument("--greedy", action="store_true", help="the same as --beam 1")
+    strategy.add_argument("--sample", action="store_true",
+                          help="draw every token by its probability")
+    sampling = arguments.add_argument_group("with --sample")
+    sampling.add_argument("--temperature", type=_positive, default=1.0, metavar="T",
+                          help="draw from p^(1/T): below 1 is more careful (default: 1)")
+    sampling.add_argument("--top-k", type=_count, metavar="K",
+                          help="only among the K likeliest tokens")
+    sampling.add_argument("--top-p", type=_share, default=1.0, metavar="P",
+                          help="only among the likeliest tokens that together have this share")
+    sampling.add_argument("--seed", type=int, default=1, metavar="N",
+                          help="another seed draws other translations (default: 1)")
+    output = arguments.add_argument_group("what it prints")
+    output.add_argument("--n-best", type=_count, default=1, metavar="N",
+                        help="up to N translations that differ, with their scores before a tab")
+    output.add_argument("--replace-unk", action="store_true",
+                        help="in place of an <unk> the source word that attention points at")
+    output.add_argument("--score", type=Path, metavar="FILE",
+                        help="translate nothing: print for each line of this file, a translation, "
+                             "its log-probability and score")
+    output.add_argument("--attention", type=Path, metavar="PLOT.png",
+                        help="draw what the decoder attends to")
+    arguments.add_argument("--workers", type=_count, default=1, metavar="N",
+                           help="search in N processes of one thread each: faster for many lines "
+                                "on a CPU")
     command_line.add_overrides(arguments)
     options = arguments.parse_args()
     if options.text is not None and options.file is not None:
         arguments.error("give a sentence or --file, not both")
-    if options.greedy and options.n_best > 1:
-        arguments.error("--greedy finds one translation; --n-best needs a beam")
+    if (options.greedy or options.sample) and options.n_best > 1:
+        arguments.error("--greedy and --sample find one translation; --n-best needs a beam")
+    if options.attention and options.text is None:
+        arguments.error("--attention draws one sentence: give it as the argument")
+    if options.replace_unk:
+        options.overrides.append("decoding.replace_unk=true")
     return options
 
 
@@ -62,6 +90,42 @@ def _count(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
     return value
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError("must be above 0")
+    return value
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError("must be above 0, and 1 at most")
+    return value
+
+
+def _translate(translator: Translator, options: argparse.Namespace) -> None:
+    beam = 1 if options.greedy else options.beam
+    sampling = Sampling(options.temperature, options.top_k, options.top_p,
+                        options.seed) if options.sample else None
+    for lines in _input(options):
+        for n_best in translator.translate(lines, beam, options.n_best, sampling):
+            for translation in n_best:
+                score = f"{translation.score:.4f}\t" if options.n_best > 1 else ""
+                print(score + translation.text)
+            sys.stdout.flush()
+            if options.attention:
+                _draw(translator, lines[0], n_best[0], options.attention)
+
+
+def _score(translator: Translator, options: argparse.Namespace) -> None:
+    translations = read_lines(options.score)
+    lines = [line for group in _input(options) for line in group]
+    check_aligned(lines, translations, str(options.score))
+    for found in translator.score(lines, translations):
+        print(f"{found.log_probability:.4f}\t{found.score:.4f}\t{found.text}")
 
 
 def _input(options: argparse.Namespace) -> Iterable[list[str]]:
@@ -84,13 +148,6 @@ def _ask() -> Iterator[list[str]]:
         except EOFError:
             print(file=sys.stderr)
             return
-
-
-def _print(n_best: list[Translation], with_score: bool) -> None:
-    for translation in n_best:
-        score = f"{translation.score:.4f}\t" if with_score else ""
-        print(score + translation.text)
-    sys.stdout.flush()
 
 
 def _draw(translator: Translator, line: str, translation: Translation, path: Path) -> None:

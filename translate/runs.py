@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from translate.allocator import keep_freed_memory
 from translate.config import Config, load_config, save_config
 from translate.data.encoding import TextSide, load_text
 from translate.data.lines import write_lines
@@ -143,7 +144,31 @@ def load_trained(checkpoint: Path, overrides: Sequence[str] = ()) -> Trained:
     source, target = load_text(run.text, config.text.lowercase)
     model = build_model(config, len(source.vocabulary), len(target.vocabulary))
     load_weights(model, checkpoint / "model.safetensors")
+    if device.type == "cpu":
+        keep_freed_memory()
     return Trained(config, model.to(device).eval(), source, target, checkpoint)
+
+
+def load_ensemble(checkpoints: Sequence[Path], overrides: Sequence[str] = ()) -> list[Trained]:
+    """Models that are to translate together; the first one's config says how.
+
+    Raises:
+        UserError: two of them read or write other tokens.
+    """
+    first, *others = ensemble = [load_trained(path, overrides) for path in checkpoints]
+    for other in others:
+        if _text(other) != _text(first):
+            raise UserError(f"{first.checkpoint} and {other.checkpoint} cannot translate together: "
+                            "their vocabularies differ; an ensemble is trained on one corpus with "
+                            "the same text settings and other seeds or sizes")
+    return ensemble
+
+
+def _text(trained: Trained) -> list[Any]:
+    """What must be the same for models of an ensemble."""
+    return [trained.config.text.lowercase, *((side.vocabulary.tokens, side.pipeline.subwords and
+                                              side.pipeline.subwords.model)
+                                             for side in (trained.source, trained.target))]
 
 
 def build_model(config: Config, source_size: int, target_size: int) -> Transformer:

@@ -9,9 +9,18 @@ import pytest
 import torch
 from torch import Tensor
 
+from translate.config import DecodingConfig
 from translate.data.batching import causal_mask, pad, padding_mask
 from translate.data.vocabulary import EOS, PAD, SOS, UNK
-from translate.decoding.search import Hypothesis, beam_search, greedy_search, length_penalty
+from translate.decoding.search import (
+    Hypothesis,
+    Sampling,
+    _draw,
+    _topk,
+    beam_search,
+    greedy_search,
+    length_penalty,
+)
 from translate.model.transformer import Transformer
 
 TOKENS = 9  # in the target vocabulary
@@ -46,11 +55,15 @@ def prefer(model: Transformer, *tokens: int, by: float) -> Transformer:
     return model
 
 
-def sentences(number: int = 8) -> tuple[Tensor, Tensor, Tensor]:
-    """Source ids of lengths 1, 2, …, their mask, and limits that differ."""
+def sentences(number: int = 8) -> tuple[Tensor, Tensor]:
+    """Source ids of lengths 1, 2, …, and limits that differ."""
     random = np.random.default_rng(5)
     src = pad([random.integers(4, 20, n + 1).astype(np.int32) for n in range(number)], [], [EOS])
-    return src, padding_mask(src), torch.arange(number) % 5 + 8
+    return src, torch.arange(number) % 5 + 8
+
+
+def penalised(alpha: float, **options: Any) -> DecodingConfig:
+    return DecodingConfig(length_penalty=alpha, **options)
 
 
 def alone(src: Tensor) -> list[Tensor]:
@@ -115,8 +128,8 @@ def test_the_length_penalty_is_equation_14_of_wu_et_al() -> None:
 @every_kind
 def test_greedy_equals_the_likeliest_token_by_full_passes(norm: str, positions: str) -> None:
     model = a_model(norm=norm, positions=positions)
-    src, mask, limits = sentences()
-    found = greedy_search(model, src, mask, limits, 0.6)
+    src, limits = sentences()
+    found = greedy_search([model], src, limits, penalised(0.6))
     assert_varied(found)
     assert_same(found, [plain_beam(model, row, int(limit), 1, 0.6)[0]
                         for row, limit in zip(alone(src), limits, strict=True)])
@@ -127,20 +140,21 @@ def test_greedy_equals_the_likeliest_token_by_full_passes(norm: str, positions: 
 def test_greedy_equals_beam_1(norm: str, positions: str, alpha: float) -> None:
     model = a_model(1, norm=norm, positions=positions)
     inputs = sentences(20)
-    by_beam = beam_search(model, *inputs, beam=1, alpha=alpha)
+    by_beam = beam_search([model], *inputs, penalised(alpha), beam=1)
     assert [len(n_best) for n_best in by_beam] == [1] * 20
-    assert_same(greedy_search(model, *inputs, alpha), [n_best[0] for n_best in by_beam])
+    assert_same(greedy_search([model], *inputs, penalised(alpha)),
+                [n_best[0] for n_best in by_beam])
 
 
 @every_penalty
 @pytest.mark.parametrize("seed", range(2))
 def test_cache_batch_and_early_stopping_lose_nothing(seed: int, alpha: float) -> None:
     model = a_model(seed)
-    src, mask, limits = sentences(5)
+    src, limits = sentences(5)
     expected = [plain_beam(model, row, int(limit), 3, alpha)
                 for row, limit in zip(alone(src), limits, strict=True)]
     for n_best in (1, 3):
-        found = beam_search(model, src, mask, limits, 3, alpha, n_best)
+        found = beam_search([model], src, limits, penalised(alpha), 3, n_best)
         for some, all_of_them in zip(found, expected, strict=True):
             assert_same(some, all_of_them[:n_best])
 
@@ -148,8 +162,8 @@ def test_cache_batch_and_early_stopping_lose_nothing(seed: int, alpha: float) ->
 @pytest.mark.parametrize(("norm", "positions"), [("pre", "learned"), ("pre", "relative")])
 def test_cached_beams_equal_uncached_ones_whatever_the_positions(norm: str, positions: str) -> None:
     model = a_model(3, norm=norm, positions=positions)
-    src, mask, limits = sentences(4)
-    found = beam_search(model, src, mask, limits, 3, 0.6)
+    src, limits = sentences(4)
+    found = beam_search([model], src, limits, penalised(0.6), 3)
     assert_same([n_best[0] for n_best in found],
                 [plain_beam(model, row, int(limit), 3, 0.6)[0]
                  for row, limit in zip(alone(src), limits, strict=True)])
@@ -158,7 +172,7 @@ def test_cached_beams_equal_uncached_ones_whatever_the_positions(norm: str, posi
 @pytest.mark.parametrize("seed", range(2))
 def test_a_beam_as_wide_as_the_space_equals_exhaustive_search(seed: int) -> None:
     model = a_model(seed, target_size=7)
-    src, mask, _ = sentences(2)
+    src, _ = sentences(2)
     limit = 4
     space = [list(tokens) for n in range(limit)
              for tokens in itertools.product([UNK, 4, 5, 6], repeat=n)]
@@ -169,7 +183,7 @@ def test_a_beam_as_wide_as_the_space_equals_exhaustive_search(seed: int) -> None
             everything = sorted(
                 (Hypothesis(list(tokens), value, value / ((6 + len(tokens)) / 6) ** alpha)
                  for tokens, value in total.items()), key=lambda one: -one.score)
-            found = beam_search(model, src, mask, torch.full((2,), limit), 100, alpha, 10)
+            found = beam_search([model], src, torch.full((2,), limit), penalised(alpha), 100, 10)
             assert_same(found[number], everything[:10])
 
 
@@ -188,8 +202,8 @@ def test_a_longer_translation_may_win_long_after_a_shorter_one_has_ended(
 
     model = a_model()
     model.output.register_forward_hook(say)
-    src, mask, _ = sentences(1)
-    found = beam_search(model, src, mask, torch.tensor([12]), 2, alpha)[0][0]
+    src, _ = sentences(1)
+    found = beam_search([model], src, torch.tensor([12]), penalised(alpha), 2)[0][0]
     assert found.tokens == best
     by_hand = math.log(4 / 9) / (15 / 6) if best else math.log(5 / 9)
     assert found.score == pytest.approx(by_hand, abs=1e-3)
@@ -197,7 +211,8 @@ def test_a_longer_translation_may_win_long_after_a_shorter_one_has_ended(
 
 def test_a_higher_length_penalty_never_shortens_a_translation() -> None:
     inputs = sentences(12)
-    lengths = [[len(n_best[0].tokens) for n_best in beam_search(a_model(2), *inputs, 5, alpha)]
+    lengths = [[len(n_best[0].tokens)
+                for n_best in beam_search([a_model(2)], *inputs, penalised(alpha), 5)]
                for alpha in (0.0, 1.0, 4.0)]
     assert all(some <= more for row in zip(*lengths, strict=True)
                for some, more in itertools.pairwise(row))
@@ -208,9 +223,9 @@ def test_a_higher_length_penalty_never_shortens_a_translation() -> None:
 def test_n_best_lists_are_sorted_differ_and_begin_with_the_best(alpha: float) -> None:
     model = a_model(4)
     inputs = sentences(12)
-    best = [n_best[0] for n_best in beam_search(model, *inputs, 5, alpha)]
+    best = [n_best[0] for n_best in beam_search([model], *inputs, penalised(alpha), 5)]
     for n in (2, 5):
-        found = beam_search(model, *inputs, 5, alpha, n)
+        found = beam_search([model], *inputs, penalised(alpha), 5, n)
         assert_varied([one for n_best in found for one in n_best])
         assert_same([n_best[0] for n_best in found], best)
         for n_best in found:
@@ -221,9 +236,9 @@ def test_n_best_lists_are_sorted_differ_and_begin_with_the_best(alpha: float) ->
 
 def test_log_probabilities_are_those_of_a_forced_pass() -> None:
     model = a_model(5)
-    src, mask, limits = sentences()
-    greedy = greedy_search(model, src, mask, limits, 0.6)
-    by_beam = beam_search(model, src, mask, limits, 4, 0.6, 4)
+    src, limits = sentences()
+    greedy = greedy_search([model], src, limits, penalised(0.6))
+    by_beam = beam_search([model], src, limits, penalised(0.6), 4, 4)
     for row, likeliest, n_best in zip(alone(src), greedy, by_beam, strict=True):
         for one in (likeliest, *n_best):
             assert one.log_probability == pytest.approx(forced(model, row, one.tokens), abs=1e-4)
@@ -234,22 +249,130 @@ def test_log_probabilities_are_those_of_a_forced_pass() -> None:
 def test_padding_and_start_are_never_produced_however_likely() -> None:
     model = prefer(a_model(6), PAD, SOS, by=50.0)
     inputs = sentences()
-    found = [*greedy_search(model, *inputs, 0.6),
-             *itertools.chain(*beam_search(model, *inputs, 4, 0.6, 4))]
+    found = [*greedy_search([model], *inputs, penalised(0.6)),
+             *itertools.chain(*beam_search([model], *inputs, penalised(0.6), 4, 4))]
     assert_varied(found)
     assert not {PAD, SOS, EOS} & {token for one in found for token in one.tokens}
     assert all(math.isfinite(one.score) for one in found)
 
 
 def test_limits_hold_row_by_row_and_count_the_end() -> None:
-    src, mask, limits = sentences()
+    src, limits = sentences()
     limits[0] = 1
     endless = prefer(a_model(7), EOS, by=-50.0)
     expected = [limit - 1 for limit in limits.tolist()]
-    assert [len(one.tokens) for one in greedy_search(endless, src, mask, limits, 0.6)] == expected
+    found = greedy_search([endless], src, limits, penalised(0.6))
+    assert [len(one.tokens) for one in found] == expected
     for n_best in (1, 4):
-        found = beam_search(endless, src, mask, limits, 4, 0.6, n_best)
+        found = beam_search([endless], src, limits, penalised(0.6), 4, n_best)
         assert [len(one[0].tokens) for one in found] == expected
     silent = prefer(a_model(7), EOS, by=50.0)
-    assert [one.tokens for one in greedy_search(silent, src, mask, limits, 0.6)] == [[]] * 8
-    assert [one[0].tokens for one in beam_search(silent, src, mask, limits, 4, 0.6)] == [[]] * 8
+    assert [one.tokens for one in greedy_search([silent], src, limits, penalised(0.6))] == [[]] * 8
+    found = beam_search([silent], src, limits, penalised(0.6), 4)
+    assert [one[0].tokens for one in found] == [[]] * 8
+
+
+def every_translation(model: Transformer, decoding: DecodingConfig) -> list[Hypothesis]:
+    inputs = sentences()
+    return [*greedy_search([model], *inputs, decoding),
+            *greedy_search([model], *inputs, decoding, Sampling(seed=3)),
+            *itertools.chain(*beam_search([model], *inputs, decoding, 4, 4))]
+
+
+def test_unknown_is_never_produced_where_that_is_asked_for() -> None:
+    model = prefer(a_model(6), UNK, by=50.0)
+    for forbid in (False, True):
+        found = every_translation(model, penalised(0.6, forbid_unk=forbid))
+        assert any(UNK in one.tokens for one in found) is not forbid
+
+
+def test_no_translation_is_shorter_than_the_least_length_but_for_its_limit() -> None:
+    model = prefer(a_model(7), EOS, by=50.0)
+    _, limits = sentences()
+    for least in (0, 1, 6, 9):
+        for n, one in enumerate(every_translation(model, penalised(0.6, min_length=least))):
+            limit = int(limits[n % 8] if n < 16 else limits[(n - 16) // 4])
+            assert len(one.tokens) >= min(least, limit - 1)
+            assert least or n >= 16 or one.tokens == []
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_no_ngram_is_written_twice_where_that_is_asked_for(n: int) -> None:
+    def repeats(one: Hypothesis) -> bool:
+        ngrams = list(zip(*(one.tokens[i:] for i in range(n)), strict=False))
+        return len(set(ngrams)) < len(ngrams)
+
+    model = a_model(8, target_size=30)
+    assert any(map(repeats, every_translation(model, penalised(0.6))))
+    found = every_translation(model, penalised(0.6, no_repeat_ngram=n))
+    assert not any(map(repeats, found))
+    assert_varied(found)
+
+
+def test_blocking_changes_nothing_where_nothing_is_repeated() -> None:
+    model = a_model(8, target_size=30)
+    for free, blocked in zip(every_translation(model, penalised(0.6)),
+                             every_translation(model, penalised(0.6, no_repeat_ngram=12)),
+                             strict=True):
+        assert_same([blocked], [free])
+
+
+@pytest.mark.parametrize("sampling", [
+    Sampling(), Sampling(temperature=0.5), Sampling(top_k=3), Sampling(top_p=0.6),
+    Sampling(temperature=2.0, top_k=5, top_p=0.9)])
+def test_tokens_are_drawn_by_their_probability(sampling: Sampling) -> None:
+    log_p = torch.randn(12).mul(1.5).log_softmax(dim=0)
+    p = (log_p.exp() ** (1 / sampling.temperature)).double()
+    order = p.argsort(descending=True)
+    p[order[sampling.top_k or 12:]] = 0
+    p /= p.sum()
+    before = p[order].cumsum(0) - p[order]
+    p[order[before >= sampling.top_p]] = 0
+    p /= p.sum()
+    uniform = (torch.arange(20_000) + 0.5) / 20_000  # instead of chance: all its values
+    values, tokens = _draw(log_p.expand(20_000, -1), uniform, sampling)
+    share = torch.bincount(tokens[:, 0], minlength=12) / 20_000
+    torch.testing.assert_close(share.double(), p, rtol=0, atol=2e-4)
+    torch.testing.assert_close(values[:, 0], log_p[tokens[:, 0]])  # of the model, unchanged
+
+
+def test_the_largest_number_below_one_still_draws_a_token_that_may_be_drawn() -> None:
+    log_p = torch.tensor([[0.5, 0.3, 0.2]]).log()
+    for top_p, last in ((0.4, 0), (0.7, 1), (1.0, 2)):
+        _, token = _draw(log_p, torch.tensor([1 - 2**-24]), Sampling(top_p=top_p))
+        assert token.item() == last
+
+
+@pytest.mark.parametrize(("size", "k"), [(9, 5), (512, 2), (515, 1), (2048, 5), (2111, 5)])
+def test_the_fast_choice_of_the_largest_is_exact(size: int, k: int) -> None:
+    x = torch.randn(40, 3, size)
+    x[0, 0, -k:] = torch.arange(9.0, 9 + k)  # in what is left over behind the last chunk
+    x[1, 0, :k] = torch.arange(9.0, 9 + k)  # all in one chunk
+    x[2, :, 5:] = -torch.inf
+    values, indices = _topk(x, k)
+    expected = x.topk(k)
+    torch.testing.assert_close(values, expected.values)
+    real = values > -torch.inf
+    assert torch.equal(indices[real], expected.indices[real])
+
+
+def counting(method: Any, calls: list[int]) -> Any:
+    def counted(*args: Any, **options: Any) -> Any:
+        calls.append(1)
+        return method(*args, **options)
+    return counted
+
+
+def test_a_search_waits_for_the_device_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted on a CPU: nothing but the number of live sentences becomes a Python number."""
+    waits: list[int] = []
+    for name in ("item", "tolist", "__bool__", "__int__", "__float__", "nonzero"):
+        monkeypatch.setattr(Tensor, name, counting(getattr(Tensor, name), waits))
+    never = prefer(a_model(), EOS, by=-100.0)
+    src, _ = sentences()
+    for steps in (10, 20):
+        for run in (lambda n: greedy_search([never], src, n, penalised(0.6)),
+                    lambda n: beam_search([never], src, n, penalised(0.6), 3)):
+            waits.clear()
+            run(torch.full((8,), steps))
+            assert len(waits) <= steps + 9  # and what is left at the end: the result

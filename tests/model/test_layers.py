@@ -153,9 +153,8 @@ def test_select_keeps_rows_of_the_cache_in_the_order_asked_for() -> None:
     cache: LayerCache = layer.start_cache(memory)
     for t in range(2):
         layer(x[:, t:t + 1], memory, None, None, cache=cache)
-    rows = torch.tensor([2, 0, 0, 1])  # as in beam search: some rows twice, in a new order
-    cache.select_target(rows)
-    cache.select_memory(rows)
+    rows = torch.tensor([2, 0, 0, 1])  # some rows twice, in a new order
+    cache.select(rows)
     x, memory = x[rows], memory[rows]
     newest = layer(x[:, 2:], memory, None, None, cache=cache)
     torch.testing.assert_close(newest, layer(x, memory, causal(3), None)[:, 2:])
@@ -166,7 +165,6 @@ def test_select_works_with_a_mask_and_before_the_first_token() -> None:
     cache = build(DecoderLayer).start_cache(memory)
     before = cache.memory.k
     keep = torch.tensor([True, False, True])
-    cache.select_target(keep)
-    cache.select_memory(keep)
+    cache.select(keep)
     assert torch.equal(cache.memory.k, before[[0, 2]])
     assert cache.target is None

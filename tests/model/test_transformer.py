@@ -143,12 +143,38 @@ def test_a_cache_follows_its_rows_when_they_are_selected(norm: str, positions: s
         model.decode(tgt[:, t:t + 1], memory, src_mask, None, cache)
     rows = torch.tensor([2, 1, 1, 0])
     for layer in cache:
-        layer.select_target(rows)
-        layer.select_memory(rows)
+        layer.select(rows)
     src, tgt = src[rows], tgt[rows]
     step = model.decode(tgt[:, 3:4], memory[rows], src_mask[rows], None, cache)
     expected = logits(model, src, tgt)[:, 3]
     torch.testing.assert_close(model.project(step)[:, 0], expected, rtol=0, atol=1e-5)
+
+
+@every_kind
+def test_hypotheses_that_share_a_cache_each_follow_their_own_past(
+    norm: str, positions: str
+) -> None:
+    """Three at every place, of which the next ones choose whom to continue, as in beam search."""
+    model = tiny(norm=norm, positions=positions)
+    src, fed = tokens(rows=2, target=12)
+    src_mask = masks(src, fed)[0]
+    fed = fed.view(2, 4, 3)
+    parents = torch.tensor([[[0, 1, 2], [0, 0, 2], [2, 1, 1]], [[2, 1, 0], [1, 1, 1], [0, 2, 0]]])
+    memory = model.encode(src, src_mask)
+    cache = model.start_cache(memory)
+    past = torch.zeros(2, 3, 0, dtype=torch.bool)
+    prefixes = fed.new_zeros(2, 3, 0)
+    for t in range(4):
+        if t:
+            parent = parents[:, t - 1, :, None]
+            past, prefixes = (x.gather(1, parent.expand(-1, -1, x.size(2)))
+                              for x in (past, prefixes))
+        past = torch.cat([past, torch.eye(3, dtype=torch.bool).expand(2, 3, 3)], dim=2)
+        prefixes = torch.cat([prefixes, fed[:, t, :, None]], dim=2)
+        step = model.project(model.decode(fed[:, t], memory, src_mask, past[:, None], cache))
+        for n in range(3):
+            expected = logits(model, src, prefixes[:, n])[:, -1]
+            torch.testing.assert_close(step[:, n], expected, rtol=0, atol=1e-5)
 
 
 def test_a_sinusoidal_model_reads_2000_tokens() -> None:

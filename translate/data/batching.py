@@ -1,6 +1,6 @@
 """Ids to masked batches: buckets of like length under a budget of tokens, new in every epoch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,7 +38,9 @@ class Batch:
         return replace(self, **tensors)
 
 
-def pad(sequences: list[NDArray[np.int32]], first: list[int], last: list[int]) -> Tensor:
+def pad(
+    sequences: Sequence[Sequence[int] | NDArray[np.int32]], first: list[int], last: list[int]
+) -> Tensor:
     """(batch, longest) ids with `first` before and `last` behind each sequence, then `<pad>`."""
     width = len(first) + max(map(len, sequences)) + len(last)
     ids = np.full((len(sequences), width), PAD, dtype=np.int64)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 import spacy
+from spacy.pipeline import Sentencizer
 
 MARK = "▁"
 _ESCAPE = "␛"  # a mark that is part of the text is written ␛_, and ␛ itself ␛␛
@@ -27,6 +28,10 @@ class Tokenizer:
     def __init__(self, language: Language, lowercase: bool = False) -> None:
         self._spacy = spacy.blank(language).tokenizer
         self._lowercase = lowercase
+
+    def sentences(self, text: str) -> list[str]:
+        """The text cut behind full stops and the like, by spaCy's rules."""
+        return [sentence.text for sentence in Sentencizer()(self._spacy(text)).sents]
 
     def split(self, text: str) -> list[str]:
         text = " ".join(text.split())
@@ -96,6 +101,7 @@ class TextPipeline:
 
     def __init__(self, language: Language, lowercase: bool, subwords: Subwords | None) -> None:
         self._tokenizer = Tokenizer(language, lowercase)
+        self.sentences = self._tokenizer.sentences
         self.subwords = subwords
 
     def split(self, text: str) -> list[str]:

@@ -1,14 +1,20 @@
-"""From a source sentence to target tokens: greedy and beam search, with a key/value cache."""
+"""From a source sentence to target tokens: greedy search, sampling and beam search."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from translate.config import DecodingConfig
+from translate.data.batching import pad
 from translate.data.vocabulary import EOS, PAD, SOS
-from translate.model.layers import LayerCache
+from translate.decoding.prediction import Prediction
 from translate.model.transformer import Transformer
+
+_LEAVE = 0.9  # finished sentences leave the batch once less than this share of it is alive
 
 
 class Hypothesis(NamedTuple):
@@ -19,6 +25,41 @@ class Hypothesis(NamedTuple):
     score: float  # log_probability / length penalty
 
 
+class Sampling(NamedTuple):
+    """Tokens drawn from p^(1/temperature), among the `top_k` likeliest, and of these the fewest
+    that have a share of `top_p` (Holtzman et al. 2020).
+
+    The seed and the sentence decide the draw, whatever else is translated with it.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    seed: int = 1
+
+
+class Request(NamedTuple):
+    """Sentences to be searched together; ids without `<eos>`."""
+
+    sources: list[list[int]]
+    limits: list[int]  # of each translation's length, <eos> included
+    beam: int
+    n_best: int = 1
+    sampling: Sampling | None = None
+
+
+def search(
+    models: Sequence[Transformer], decoding: DecodingConfig, request: Request
+) -> list[list[Hypothesis]]:
+    """The hypotheses of each sentence, the best first."""
+    device = next(models[0].parameters()).device
+    src = pad(request.sources, [], [EOS]).to(device)
+    limits = torch.tensor(request.limits, device=device)
+    if request.sampling or request.beam == 1:
+        return [[one] for one in greedy_search(models, src, limits, decoding, request.sampling)]
+    return beam_search(models, src, limits, decoding, request.beam, request.n_best)
+
+
 def length_penalty(length: Tensor | int, alpha: float) -> Tensor:
     """lp(Y) = ((5 + |Y|) / 6)^α (Wu et al. 2016, equation 14); |Y| counts `<eos>`."""
     return ((5.0 + torch.as_tensor(length)) / 6.0) ** alpha
@@ -26,52 +67,55 @@ def length_penalty(length: Tensor | int, alpha: float) -> Tensor:
 
 @torch.inference_mode()
 def greedy_search(
-    model: Transformer,
+    models: Sequence[Transformer],
     src: Int[Tensor, "batch source"],
-    src_mask: Bool[Tensor, "batch 1 1 source"],
     limits: Int[Tensor, " batch"],
-    alpha: float,
+    decoding: DecodingConfig,
+    sampling: Sampling | None = None,
 ) -> list[Hypothesis]:
-    """The likeliest token at every step, until `<eos>` or `limits` tokens, `<eos>` included.
+    """The likeliest token at every step, or one drawn, until `<eos>` or `limits` tokens with it.
 
-    Finished sentences leave the batch; `alpha` changes their scores alone.
+    The length penalty changes the scores alone.
     """
-    memory = model.encode(src, src_mask)
-    cache = model.start_cache(memory)
-    tokens = torch.full((len(src), int(limits.max())), PAD, device=src.device)
-    log_probability = torch.zeros(len(src), device=src.device)
-    rows = torch.arange(len(src), device=src.device)  # which sentence each live row is
-    last = torch.full((len(src), 1), SOS, device=src.device)
-    for length in range(1, tokens.size(1) + 1):
-        step = _next_log_probabilities(model, last, memory, src_mask, cache)
-        _only_eos(step, limits[rows] == length)
-        best, last = step.max(dim=-1, keepdim=True)
-        tokens[rows, length - 1] = last[:, 0]
-        log_probability[rows] += best[:, 0]
-        live = last[:, 0] != EOS
-        if live.all():
-            continue
-        live = live.nonzero()[:, 0]
-        if not len(live):
+    predict = Prediction(models, src, limits, decoding)
+    batch, width, device = len(src), int(limits.max()), src.device
+    uniform = _uniform(sampling.seed, src, width) if sampling else None
+    tokens = torch.full((batch, width + 1), SOS, device=device)
+    log_probability = torch.zeros(batch, device=device)
+    rows = torch.arange(batch, device=device)  # which sentence each row of the search is
+    live = torch.ones(batch, dtype=torch.bool, device=device)
+    for length in range(1, width + 1):
+        step = predict(tokens[rows, None, :length])[:, 0]
+        if sampling is None or uniform is None:
+            best, token = _topk(step, 1)
+        else:
+            best, token = _draw(step, uniform[rows, length - 1], sampling)
+        at_limit = (predict.limits == length)[:, None]
+        token = token.masked_fill(at_limit, EOS)[:, 0]
+        best = torch.where(at_limit, step[:, [EOS]], best)[:, 0]
+        tokens[rows, length] = token
+        log_probability[rows] += best * live
+        live = live & (token != EOS)
+        alive = int(live.sum())  # the one time that the device is waited for
+        if alive == 0:
             break
-        rows, last, memory, src_mask = rows[live], last[live], memory[live], src_mask[live]
-        for layer in cache:
-            layer.select_target(live)
-            layer.select_memory(live)
-    lengths = (tokens == EOS).long().argmax(dim=1) + 1
-    scores = log_probability / length_penalty(lengths, alpha)
-    return [Hypothesis(row[:length - 1], total, score) for row, length, total, score in zip(
+        if alive < _LEAVE * len(rows):
+            stay = live.nonzero()[:, 0]
+            rows, live = rows[stay], live[stay]
+            predict.keep(stay)
+    lengths = (tokens == EOS).long().argmax(dim=1)  # with <eos>, without <sos>
+    scores = log_probability / length_penalty(lengths, decoding.length_penalty)
+    return [Hypothesis(row[1:length], total, score) for row, length, total, score in zip(
         tokens.tolist(), lengths.tolist(), log_probability.tolist(), scores.tolist(), strict=True)]
 
 
 @torch.inference_mode()
 def beam_search(
-    model: Transformer,
+    models: Sequence[Transformer],
     src: Int[Tensor, "batch source"],
-    src_mask: Bool[Tensor, "batch 1 1 source"],
     limits: Int[Tensor, " batch"],
+    decoding: DecodingConfig,
     beam: int,
-    alpha: float,
     n_best: int = 1,
 ) -> list[list[Hypothesis]]:
     """The `n_best` hypotheses with the highest score found by a beam, the best first.
@@ -79,54 +123,51 @@ def beam_search(
     A step keeps the `beam` likeliest continuations; those that end in `<eos>` go to the finished
     ones. A sentence is done when nothing that is still alive can score higher than its n-th
     finished hypothesis: log-probabilities only fall, so a live one scores at best its
-    log-probability over the penalty of the longest length allowed.
+    log-probability over the penalty of the longest length allowed. Nothing is lost by stopping.
     """
-    batch, device = len(src), src.device
-    memory = model.encode(src, src_mask).repeat_interleave(beam, dim=0)
-    src_mask = src_mask.repeat_interleave(beam, dim=0)
-    cache = model.start_cache(memory)
-    width = int(limits.max())
+    predict = Prediction(models, src, limits, decoding)
+    batch, width, device = len(src), int(limits.max()), src.device
+    alpha = decoding.length_penalty
 
     done: list[list[Hypothesis]] = [[] for _ in range(batch)]
-    sentence = torch.arange(batch, device=device)
-    tokens = torch.full((batch, beam, width), PAD, device=device)
+    sentence = torch.arange(batch, device=device)  # which one each row of the search is
+    tokens = torch.full((batch, beam, width + 1), SOS, device=device)
     log_probability = torch.full((batch, beam), -torch.inf, device=device)
-    log_probability[:, 0] = 0.0  # all beams are the same at first: one of them counts
-    ended = _Ended.none(batch, beam, width, device)
-    last = torch.full((batch * beam, 1), SOS, device=device)
+    log_probability[:, 0] = 0.0  # all hypotheses are the same at first: one of them counts
+    ended = _Ended.none(batch, beam, width + 1, device)
+    past = torch.zeros(batch, beam, 0, dtype=torch.bool, device=device)
+    itself = torch.eye(beam, dtype=torch.bool, device=device)
 
     for length in range(1, width + 1):
-        step = _next_log_probabilities(model, last, memory, src_mask, cache)
-        _only_eos(step, (limits == length).repeat_interleave(beam))
-        vocabulary = step.size(-1)
-        total = (log_probability[..., None] + step.view(-1, beam, vocabulary)).flatten(1)
-        log_probability, index = total.topk(beam)
-        parent, token = index // vocabulary, index % vocabulary
-        tokens = tokens.gather(1, parent[..., None].expand(-1, -1, width))
-        tokens[..., length - 1] = token
+        past = torch.cat([past, itself.expand(len(past), -1, -1)], dim=2)
+        step = predict(tokens[..., :length], past)
+        best, token = _topk(step, min(beam, step.size(-1)))
+        at_limit = (predict.limits == length)[:, None]
+        best = torch.where(at_limit[..., None], -torch.inf, best)
+        best[..., 0] = torch.where(at_limit, step[..., EOS], best[..., 0])
+        token = token.masked_fill(at_limit[..., None], EOS)
 
-        is_end = token == EOS
+        total = (log_probability[..., None] + best).flatten(1)
+        log_probability, index = total.topk(beam)
+        parent = index // best.size(-1)
+        tokens, past = _take(tokens, parent), _take(past, parent)
+        tokens[..., length] = token.flatten(1).gather(1, index)
+
+        is_end = tokens[..., length] == EOS
         ended = ended.add(tokens, log_probability.masked_fill(~is_end, -torch.inf),
                           length_penalty(length, alpha))
         log_probability = log_probability.masked_fill(is_end, -torch.inf)
-        bound = log_probability.max(dim=1).values / length_penalty(limits, alpha)
+        bound = log_probability.amax(dim=1) / length_penalty(predict.limits, alpha)
         live = ended.scores[:, n_best - 1] < bound
-
-        first_row = torch.arange(len(live), device=device)[:, None] * beam
-        parent_rows = (first_row + parent)[live].flatten()
-        if not live.all():
+        alive = int(live.sum())  # the one time that the device is waited for
+        if alive < _LEAVE * len(live):
             ended.collect(~live, sentence, n_best, done)
-            if not live.any():
+            if alive == 0:
                 break
-            sentence, limits, ended = sentence[live], limits[live], ended.keep(live)
-            tokens, token, log_probability = tokens[live], token[live], log_probability[live]
-            live_rows = live.repeat_interleave(beam)
-            memory, src_mask = memory[live_rows], src_mask[live_rows]
-            for layer in cache:
-                layer.select_memory(live_rows)
-        for layer in cache:
-            layer.select_target(parent_rows)
-        last = token.flatten()[:, None]
+            stay = live.nonzero()[:, 0]
+            sentence, ended, past = sentence[stay], ended.keep(stay), past[stay]
+            tokens, log_probability = tokens[stay], log_probability[stay]
+            predict.keep(stay)
     return done
 
 
@@ -145,8 +186,7 @@ class _Ended(NamedTuple):
     def add(self, tokens: Tensor, log_probability: Tensor, penalty: Tensor) -> "_Ended":
         scores, index = torch.cat([self.scores, log_probability / penalty], 1).topk(
             self.scores.size(1))
-        tokens = torch.cat([self.tokens, tokens], 1)
-        return _Ended(tokens.gather(1, index[..., None].expand(-1, -1, tokens.size(2))),
+        return _Ended(_take(torch.cat([self.tokens, tokens], 1), index),
                       torch.cat([self.log_probability, log_probability], 1).gather(1, index),
                       scores)
 
@@ -159,22 +199,52 @@ class _Ended(NamedTuple):
         """Write the hypotheses of these rows where their sentences belong."""
         for n, *hypotheses in zip(sentence[rows].tolist(),
                                   *(x[rows, :n_best].tolist() for x in self), strict=True):
-            into[n] = [Hypothesis(tokens[:tokens.index(EOS)], log_probability, score)
+            into[n] = [Hypothesis(tokens[1:tokens.index(EOS)], log_probability, score)
                        for tokens, log_probability, score in zip(*hypotheses, strict=True)
                        if score > -torch.inf]
 
 
-def _next_log_probabilities(
-    model: Transformer, last: Tensor, memory: Tensor, src_mask: Tensor, cache: list[LayerCache]
-) -> Float[Tensor, "rows vocabulary"]:
-    states = model.decode(last, memory, src_mask, None, cache)
-    step = model.project(states[:, -1]).float().log_softmax(dim=-1)
-    step[:, [PAD, SOS]] = -torch.inf
-    return step
+def _take(
+    x: Bool[Tensor, "batch beam width"] | Int[Tensor, "batch beam width"],
+    index: Int[Tensor, "batch chosen"],
+) -> Tensor:
+    """(batch, chosen, width): of each sentence, the hypotheses named."""
+    return x.gather(1, index[..., None].expand(-1, -1, x.size(2)))
 
 
-def _only_eos(step: Float[Tensor, "rows vocabulary"], rows: Bool[Tensor, " rows"]) -> None:
-    """At the length limit a hypothesis ends, whatever the model says."""
-    eos = step[:, EOS].clone()
-    step.masked_fill_(rows[:, None], -torch.inf)
-    step[:, EOS] = eos
+def _topk(x: Float[Tensor, "*batch vocabulary"], k: int, chunk: int = 64) -> tuple[Tensor, Tensor]:
+    """`x.topk(k)` in a fraction of its time: the k largest lie in the k chunks of largest maximum,
+    or in what is left over behind the last whole chunk."""
+    whole = x.size(-1) // chunk * chunk
+    if x.size(-1) < 4 * k * chunk:
+        return x.topk(k)
+    chunks = x[..., :whole].unflatten(-1, (-1, chunk))
+    best = chunks.amax(dim=-1).topk(k).indices
+    inside = torch.arange(chunk, device=x.device)
+    index = (best[..., None] * chunk + inside).flatten(-2)
+    if whole < x.size(-1):
+        rest = torch.arange(whole, x.size(-1), device=x.device)
+        index = torch.cat([index, rest.expand(*index.shape[:-1], -1)], dim=-1)
+    values, place = x.gather(-1, index).topk(k)
+    return values, index.gather(-1, place)
+
+
+def _draw(
+    step: Float[Tensor, "batch vocabulary"], uniform: Float[Tensor, " batch"], sampling: Sampling
+) -> tuple[Tensor, Tensor]:
+    """(batch, 1) log-probabilities and tokens, by inverting the distribution function."""
+    k = min(sampling.top_k or step.size(1), step.size(1))
+    values, tokens = step.topk(k)
+    p = (values / sampling.temperature).softmax(dim=1)
+    p = p.masked_fill(p.cumsum(dim=1) - p >= sampling.top_p, 0.0)
+    reached = p.cumsum(dim=1)
+    place = (reached <= uniform[:, None] * reached[:, -1:]).sum(dim=1)
+    place = place.clamp(max=(p > 0).sum(dim=1) - 1)[:, None]  # 0.99999 may be rounded to 1
+    return values.gather(1, place), tokens.gather(1, place)
+
+
+def _uniform(seed: int, src: Int[Tensor, "batch source"], width: int) -> Tensor:
+    """(batch, width) numbers from [0, 1), for each sentence its own."""
+    rows = [np.random.default_rng([seed, *(i for i in row if i != PAD)]).random(width, np.float32)
+            for row in src.tolist()]
+    return torch.from_numpy(np.stack(rows)).to(src.device)

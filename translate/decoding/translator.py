@@ -1,127 +1,234 @@
 """Text in, text out: the one way from a sentence to its translation, for every command."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from translate.config import DecodingConfig
+from translate.config import Config
 from translate.data.batching import causal_mask, pad, padding_mask
 from translate.data.encoding import TextSide
 from translate.data.lines import tidy
 from translate.data.text import MARK
 from translate.data.vocabulary import EOS, SOS, UNK
-from translate.decoding.search import Hypothesis, beam_search, greedy_search
+from translate.decoding.prediction import forced_log_probabilities
+from translate.decoding.search import Hypothesis, Request, Sampling, length_penalty, search
 from translate.model.layers import Weights
 from translate.model.positions import LearnedPositions
 from translate.model.transformer import Transformer
 
+# What answers requests, in their order: models here, worker processes, or another engine.
+Search = Callable[[Iterable[Request]], Iterable[list[list[Hypothesis]]]]
+
 
 class Translation(NamedTuple):
+    """`tokens` are as the model wrote them, without `<eos>`.
+
+    A line that was translated in parts has the sums of their scores and log-probabilities.
+    """
+
     text: str
-    score: float  # log-probability in nats over the length penalty
+    score: float  # log-probability over the length penalty
+    log_probability: float  # nats; counts <eos>
     tokens: list[str]
+    cut: bool  # it ended because it had reached the longest length allowed
+
+
+class Attention(NamedTuple):
+    """Of one sentence, by layer and head; row t of `decoder` and `cross` is what the decoder
+    attended to when it wrote target token t. The keys of `decoder` are `<sos>`, then the target."""
+
+    source: list[str]
+    target: list[str]
+    encoder: Float[Tensor, "layers heads source source"]
+    decoder: Float[Tensor, "layers heads target target"]
+    cross: Float[Tensor, "layers heads target source"]
 
 
 class Translator:
-    """Translates lines with one model; line i of the result belongs to line i of the input."""
+    """Translates lines; line i of the result belongs to line i of the input.
+
+    Several models are an ensemble; they share the vocabularies.
+    """
 
     def __init__(
-        self, model: Transformer, source: TextSide, target: TextSide, decoding: DecodingConfig
+        self,
+        models: Sequence[Transformer],
+        source: TextSide,
+        target: TextSide,
+        config: Config,
+        answer: Search | None = None,
     ) -> None:
-        self._model = model
+        self._models = models
         self._source = source
         self._target = target
-        self._decoding = decoding
-        self._device = next(model.parameters()).device
-        positions = model.source_positions
-        self._longest = (len(positions.table) if isinstance(positions, LearnedPositions)
-                         else sys.maxsize)  # tokens of a sequence
+        self._decoding = config.decoding
+        self._answer = answer or partial(map, partial(search, models, config.decoding))
+        tables = [len(model.source_positions.table) for model in models
+                  if isinstance(model.source_positions, LearnedPositions)]
+        self._positions = min(tables, default=sys.maxsize)  # tokens of any sequence, <eos> too
+        self._longest = min(config.data.max_length, self._positions - 1)
 
     def translate(
-        self, lines: Sequence[str], beam: int | None = None, n_best: int = 1
+        self,
+        lines: Sequence[str],
+        beam: int | None = None,
+        n_best: int = 1,
+        sampling: Sampling | None = None,
     ) -> list[list[Translation]]:
-        """The `n_best` translations of each line, the best first; of an empty line, an empty one.
+        """Up to `n_best` translations of each line that differ, the best first; of an empty line
+        an empty one.
 
-        `beam` replaces the config's; 1 is greedy search.
+        `beam` replaces the config's; 1 is greedy search. Sampling draws one translation.
         """
         beam = max(beam or self._decoding.beam, n_best)
-        sources = [self._source.vocabulary.ids(self._split(line)) for line in lines]
-        results = [[Translation("", 0.0, [])] for _ in lines]
-        was_training = self._model.training
-        self._model.eval()
-        for rows in self._batches([len(ids) for ids in sources], beam):
-            found = self._search([sources[row] for row in rows], beam, n_best)
-            for row, hypotheses in zip(rows, found, strict=True):
-                results[row] = [self._translation(h) for h in hypotheses]
-        self._model.train(was_training)
-        return results
+        parts = [self._parts(line, number) for number, line in enumerate(lines, start=1)]
+        flat = [part for of_line in parts for part in of_line]
+        found = iter(self._translate_parts(flat, beam, n_best, sampling))
+        return [_joined([next(found) for _ in of_line]) for of_line in parts]
 
     def translate_best(self, lines: Sequence[str], beam: int | None = None) -> list[str]:
         return [translations[0].text for translations in self.translate(lines, beam)]
 
+    def score(
+        self, lines: Sequence[str], translations: Sequence[str | Sequence[str]]
+    ) -> list[Translation]:
+        """Given translations, text or tokens, with the log-probability that the model gives them.
+
+        A text becomes the tokens that it would have in training; a model may have written the same
+        text with others. No line is cut into parts.
+        """
+        sources = [self._source.vocabulary.ids(self._split(line)[:self._positions - 1])
+                   for line in lines]
+        results: list[Translation] = [Translation("", 0.0, 0.0, [], False)] * len(lines)
+        tokens = [self._target.pipeline.split(tidy(one)) if isinstance(one, str) else list(one)
+                  for one in translations]
+        lengths = [max(map(len, pair)) for pair in zip(sources, tokens, strict=True)]
+        for rows in self._batches(lengths, 1):
+            targets = [self._target.vocabulary.ids(tokens[row]) for row in rows]
+            with _evaluating(self._models):
+                found = forced_log_probabilities(
+                    self._models, self._ids([sources[row] for row in rows]), targets)
+            for row, ids, value in zip(rows, targets, found, strict=True):
+                penalty = length_penalty(len(ids) + 1, self._decoding.length_penalty)
+                results[row] = Translation(self._text(tokens[row]), value / float(penalty), value,
+                                           tokens[row], False)
+        return results
+
     @torch.inference_mode()
-    def attention(self, line: str, tokens: Sequence[str]) -> "Attention":
-        """What the decoder attends to in `line` while it writes `tokens` and `<eos>`."""
-        source_tokens = self._split(line)
-        src = self._source_ids([self._source.vocabulary.ids(source_tokens)])
-        tgt = pad([np.array(self._target.vocabulary.ids(tokens), np.int32)], [SOS], [])
+    def attention(self, line: str, tokens: Sequence[str]) -> Attention:
+        """What the first model attends to in `line` while it writes `tokens` and `<eos>`."""
+        return self._attend(self._split(line)[:self._positions - 1], tokens)
+
+    def _attend(self, source: Sequence[str], tokens: Sequence[str]) -> Attention:
+        src = self._ids([self._source.vocabulary.ids(source)])
+        tgt = pad([self._target.vocabulary.ids(tokens)], [SOS], []).to(src.device)
         weights = Weights()
-        was_training = self._model.training
-        self._model.eval()
-        self._model(src, tgt.to(self._device), padding_mask(src),
-                    causal_mask(tgt.size(1), self._device)[None, None], weights)
-        self._model.train(was_training)
-        return Attention([*source_tokens, "<eos>"], [*tokens, "<eos>"],
-                         torch.cat(weights.cross).cpu())
+        with _evaluating(self._models[:1]):
+            self._models[0](src, tgt, padding_mask(src),
+                            causal_mask(tgt.size(1), src.device)[None, None], weights)
+        return Attention([*source, "<eos>"], [*tokens, "<eos>"],
+                         *(torch.cat(kind).cpu() for kind in
+                           (weights.encoder, weights.decoder, weights.cross)))
 
     def _split(self, line: str) -> list[str]:
         """Typed or pasted text is tidied as the training text was."""
-        tokens = self._source.pipeline.split(tidy(line))
-        if len(tokens) >= self._longest:
-            print(f"warning: of a line of {len(tokens):,} tokens only the first are translated: "
-                  f"this model has learned {self._longest:,} positions", file=sys.stderr)
-        return tokens[:self._longest - 1]  # and <eos>
+        return self._source.pipeline.split(tidy(line))
 
-    def _batches(self, lengths: list[int], beam: int) -> Iterator[list[int]]:
-        """Rows of lines that are not empty, the longest first, within the token budget."""
+    def _parts(self, line: str, number: int) -> list[list[str]]:
+        """The tokens of a line; of one longer than the model was trained on, in parts that end
+        where sentences do."""
+        tokens = self._split(line)
+        if len(tokens) <= self._longest:
+            return [tokens] if tokens else []
+        parts: list[list[str]] = []
+        for sentence in self._source.pipeline.sentences(tidy(line)):
+            cut = self._source.pipeline.split(sentence)
+            if parts and len(parts[-1]) + len(cut) <= self._longest:
+                parts[-1] += cut
+            else:
+                parts.append(cut[:self._longest])
+        lost = len(tokens) - sum(map(len, parts))
+        print(f"warning: line {number} has {len(tokens):,} tokens, more than the {self._longest:,} "
+              f"that this model was trained for: it is translated in {len(parts)} parts, cut "
+              "between sentences"
+              + (f"; {lost:,} tokens at the ends of longer sentences are left out" if lost else ""),
+              file=sys.stderr)
+        return parts
+
+    def _translate_parts(
+        self, parts: Sequence[Sequence[str]], beam: int, n_best: int, sampling: Sampling | None
+    ) -> list[list[Translation]]:
+        sources = [self._source.vocabulary.ids(part) for part in parts]
+        limits = [min(int(self._decoding.max_length_factor * len(ids))
+                      + self._decoding.max_length_extra, self._positions) for ids in sources]
+        batches = list(self._batches([len(ids) for ids in sources], beam))
+        requests = (Request([sources[i] for i in rows], [limits[i] for i in rows], beam, n_best,
+                            sampling) for rows in batches)
+        results: list[list[Translation]] = [[] for _ in parts]
+        with _evaluating(self._models):
+            for rows, answer in zip(batches, self._answer(requests), strict=True):
+                for row, hypotheses in zip(rows, answer, strict=True):
+                    results[row] = [self._translation(parts[row], limits[row], hypothesis)
+                                    for hypothesis in hypotheses]
+        return results
+
+    def _batches(self, lengths: Sequence[int], beam: int) -> Iterator[list[int]]:
+        """Rows of some length, the longest first, within the token budget."""
         rows = sorted((row for row, n in enumerate(lengths) if n), key=lambda row: -lengths[row])
         while rows:
             size = max(1, self._decoding.batch_tokens // ((lengths[rows[0]] + 1) * beam))
             yield rows[:size]
             rows = rows[size:]
 
-    def _search(
-        self, sources: list[list[int]], beam: int, n_best: int
-    ) -> list[list[Hypothesis]]:
-        src = self._source_ids(sources)
-        mask = padding_mask(src)
-        decoding = self._decoding
-        limits = torch.tensor([int(decoding.max_length_factor * len(ids))
-                               + decoding.max_length_extra for ids in sources],
-                              device=self._device).clamp(max=self._longest)
-        alpha = decoding.length_penalty
-        if beam == 1:
-            return [[h] for h in greedy_search(self._model, src, mask, limits, alpha)]
-        return beam_search(self._model, src, mask, limits, beam, alpha, n_best)
+    def _ids(self, sources: Sequence[Sequence[int]]) -> Tensor:
+        return pad(sources, [], [EOS]).to(next(self._models[0].parameters()).device)
 
-    def _source_ids(self, sources: list[list[int]]) -> Tensor:
-        return pad([np.array(ids, np.int32) for ids in sources], [], [EOS]).to(self._device)
-
-    def _translation(self, hypothesis: Hypothesis) -> Translation:
+    def _translation(
+        self, source: Sequence[str], limit: int, hypothesis: Hypothesis
+    ) -> Translation:
         vocabulary = self._target.vocabulary.tokens
         tokens = [MARK + vocabulary[i] if i == UNK else vocabulary[i] for i in hypothesis.tokens]
+        shown = tokens
+        if self._decoding.replace_unk and UNK in hypothesis.tokens:
+            last = self._attend(source, tokens).cross[-1, ..., :-1].mean(dim=0)  # <eos> is no word
+            pointed = last.argmax(dim=-1).tolist()
+            shown = [MARK + source[pointed[n]].removeprefix(MARK) if i == UNK else tokens[n]
+                     for n, i in enumerate(hypothesis.tokens)]
+        return Translation(self._text(shown), hypothesis.score, hypothesis.log_probability, tokens,
+                           cut=len(tokens) + 1 >= limit)
+
+    def _text(self, tokens: Sequence[str]) -> str:
         # Tidied, or a model that writes the byte of a line break would shift all lines after it.
-        return Translation(tidy(self._target.pipeline.join(tokens)), hypothesis.score, tokens)
+        return tidy(self._target.pipeline.join(tokens))
 
 
-class Attention(NamedTuple):
-    """Cross-attention of one sentence, with the tokens on its axes."""
+def _joined(parts: Sequence[Sequence[Translation]]) -> list[Translation]:
+    """The n-th translation of a line from the n-th ones of its parts, none with the same text."""
+    if not parts:
+        return [Translation("", 0.0, 0.0, [], False)]
+    distinct: dict[str, Translation] = {}
+    for of_rank in zip(*parts, strict=False):
+        whole = Translation(" ".join(part.text for part in of_rank if part.text),
+                            sum(part.score for part in of_rank),
+                            sum(part.log_probability for part in of_rank),
+                            [token for part in of_rank for token in part.tokens],
+                            any(part.cut for part in of_rank))
+        distinct.setdefault(whole.text, whole)
+    return list(distinct.values())
 
-    source: list[str]
-    target: list[str]
-    weights: Float[Tensor, "layers heads target source"]
+
+@contextmanager
+def _evaluating(models: Sequence[Transformer]) -> Iterator[None]:
+    """Without dropout, for a while."""
+    before = [model.training for model in models]
+    for model in models:
+        model.eval()
+    yield
+    for model, training in zip(models, before, strict=True):
+        model.train(training)

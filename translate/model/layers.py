@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
@@ -65,26 +64,32 @@ class Weights:
 
 @dataclass
 class LayerCache:
-    """Keys and values of one decoder layer: of the memory, and of the target tokens so far."""
+    """Keys and values of one decoder layer: of the memory, and of the target tokens so far.
+
+    The buffers of the target hold more than is filled, so that a step copies nothing but its own.
+    """
 
     memory: KeyValues
     target: KeyValues | None = None
+    filled: int = 0
 
     def extend(self, new: KeyValues) -> KeyValues:
-        if self.target is not None:
-            new = KeyValues(torch.cat([self.target.k, new.k], dim=2),
-                            torch.cat([self.target.v, new.v], dim=2))
-        self.target = new
-        return new
+        """All keys and values so far, the new ones last."""
+        start, self.filled = self.filled, self.filled + new.k.size(2)
+        if self.target is None or self.filled > self.target.k.size(2):
+            room = [x.new_empty(*x.shape[:2], 2 * self.filled + 16, x.size(3)) for x in new]
+            for buffer, old in zip(room, self.target or (), strict=False):
+                buffer[:, :, :start] = old[:, :, :start]
+            self.target = KeyValues(*room)
+        for buffer, x in zip(self.target, new, strict=True):
+            buffer[:, :, start:self.filled] = x
+        return KeyValues(*(x[:, :, :self.filled] for x in self.target))
 
-    def select_target(self, rows: Shaped[Tensor, " rows"]) -> None:
-        """Keep the target tokens of these rows (indices or a mask) of the batch."""
+    def select(self, rows: Shaped[Tensor, " rows"]) -> None:
+        """Keep these rows (indices or a mask) of the batch."""
+        self.memory = KeyValues(*(x[rows] for x in self.memory))
         if self.target is not None:
             self.target = KeyValues(*(x[rows] for x in self.target))
-
-    def select_memory(self, rows: Shaped[Tensor, " rows"]) -> None:
-        """The same for the memory, which all hypotheses of a sentence share."""
-        self.memory = KeyValues(*(x[rows] for x in self.memory))
 
 
 class EncoderLayer(nn.Module):
@@ -151,7 +156,7 @@ class DecoderLayer(nn.Module):
         self,
         x: Float[Tensor, "batch target d_model"],
         memory: Float[Tensor, "batch source d_model"],
-        mask: Bool[Tensor, "#batch 1 target target"] | None,
+        mask: Bool[Tensor, "#batch 1 target past"] | None,
         memory_mask: Bool[Tensor, "#batch 1 1 source"] | None,
         bias: Bias | None = None,
         cache: LayerCache | None = None,

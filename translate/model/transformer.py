@@ -88,7 +88,7 @@ class Transformer(nn.Module):
         src: Int[Tensor, "batch source"],
         tgt_in: Int[Tensor, "batch target"],
         src_mask: Bool[Tensor, "batch 1 1 source"],
-        tgt_mask: Bool[Tensor, "batch 1 target target"],
+        tgt_mask: Bool[Tensor, "#batch 1 target target"],
         weights: Weights | None = None,
     ) -> Float[Tensor, "batch target vocabulary"]:
         """Logits of the token that follows each token of `tgt_in`."""
@@ -102,7 +102,7 @@ class Transformer(nn.Module):
         src_mask: Bool[Tensor, "batch 1 1 source"],
         weights: Weights | None = None,
     ) -> Float[Tensor, "batch source d_model"]:
-        x = self._embed(src, self.source_embedding, self.source_positions)
+        x = self._embed(src, self.source_embedding, self.source_positions, 0, src.size(1))
         bias = self.encoder_bias(0, src.size(1), src.size(1)) if self.encoder_bias else None
         for layer in self.encoder:
             x = layer(x, src_mask, bias, weights)
@@ -113,20 +113,25 @@ class Transformer(nn.Module):
         tgt: Int[Tensor, "batch target"],
         memory: Float[Tensor, "batch source d_model"],
         src_mask: Bool[Tensor, "batch 1 1 source"],
-        tgt_mask: Bool[Tensor, "batch 1 target target"] | None,
+        tgt_mask: Bool[Tensor, "#batch 1 target past"] | None,
         cache: list[LayerCache] | None = None,
         weights: Weights | None = None,
     ) -> Float[Tensor, "batch target d_model"]:
         """States of the target tokens; `project` makes logits of them.
 
-        With a cache from `start_cache`, `tgt` holds the newest token of each row and `tgt_mask` is
-        None: the states equal those of a pass over all tokens so far.
+        With a cache from `start_cache`, `tgt` holds the newest token of each row, and the states
+        equal those of a pass over all tokens so far. It may hold several, all for one place: the
+        newest tokens of hypotheses that share a source. Then `tgt_mask`, (batch, 1, target, past),
+        says which of the tokens fed so far each of them follows, itself included.
         """
-        past = cache[0].target.k.size(2) if cache and cache[0].target else 0
-        x = self._embed(tgt, self.target_embedding, self.target_positions, past)
+        past = cache[0].filled // tgt.size(1) if cache else 0
+        length = 1 if cache else tgt.size(1)
+        x = self._embed(tgt, self.target_embedding, self.target_positions, past, length)
         bias: Bias | None = None
         if self.decoder_bias:
-            bias = self.decoder_bias(past, tgt.size(1), past + tgt.size(1))
+            bias = self.decoder_bias(past, length, past + length)
+            if cache:  # the same for all tokens of a place
+                bias = bias.repeat_interleave(tgt.size(1), -1).expand(-1, -1, tgt.size(1), -1)
         for n, layer in enumerate(self.decoder):
             x = layer(x, memory, tgt_mask, src_mask, bias, cache[n] if cache else None, weights)
         return self.decoder_norm(x)
@@ -145,12 +150,13 @@ class Transformer(nn.Module):
         tokens: Int[Tensor, "batch length"],
         embedding: nn.Embedding,
         positions: SinusoidalPositions | LearnedPositions | None,
-        start: int = 0,
+        start: int,
+        places: int,
     ) -> Float[Tensor, "batch length d_model"]:
         """Embeddings times √d_model (section 3.4), plus positions (section 3.5)."""
         x = embedding(tokens) * math.sqrt(embedding.embedding_dim)
         if positions is not None:
-            x = x + positions(start, tokens.size(1))
+            x = x + positions(start, places)
         return self.dropout(x)
 
     def _initialise(self) -> None:

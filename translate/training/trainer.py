@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from translate.allocator import keep_freed_memory
 from translate.config import Config
 from translate.data.batching import Batch, TokenBatchSampler, make_batch
 from translate.data.encoding import EncodedCorpus
@@ -17,7 +18,6 @@ from translate.data.lines import write_lines
 from translate.data.vocabulary import PAD
 from translate.errors import UserError
 from translate.runs import Run, build_model, pick_device
-from translate.training.allocator import keep_freed_memory
 from translate.training.checkpoint import (
     Progress,
     average_recent,

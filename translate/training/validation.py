@@ -55,7 +55,7 @@ def validate(
             loss = batch_loss(model, criterion, batch.to(device))
             smoothed, nll = smoothed + loss.smoothed.item(), nll + loss.nll.item()
             tokens += batch.tokens
-        translator = Translator(model, corpus.source, corpus.target, config.decoding)
+        translator = Translator([model], corpus.source, corpus.target, config)
         translations = [best[0] for best in translator.translate(text.source, beam=1)]
         attention = translator.attention(text.source[0], translations[0].tokens)
     hypotheses = [translation.text for translation in translations]

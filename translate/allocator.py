@@ -1,4 +1,4 @@
-"""Memory for training on a CPU."""
+"""Memory for models on a CPU."""
 
 import ctypes
 import platform
