@@ -13,8 +13,9 @@ from pathlib import Path
 
 from translate import command_line
 from translate.data.lines import check_aligned, read_lines, split_lines
+from translate.decoding.attention_plot import Kind
 from translate.decoding.search import Sampling
-from translate.decoding.translator import Translation, Translator
+from translate.decoding.translator import Attention, Translator
 from translate.errors import UserError
 from translate.runs import find_checkpoint, load_ensemble
 
@@ -67,8 +68,12 @@ def _options() -> argparse.Namespace:
     output.add_argument("--score", type=Path, metavar="FILE",
                         help="translate nothing: print for each line of this file, a translation, "
                              "its log-probability and score")
-    output.add_argument("--attention", type=Path, metavar="PLOT.png",
-                        help="draw what the decoder attends to")
+    output.add_argument("--attention", type=_picture, metavar="FILE",
+                        help="draw what the model attends to: .png, .pdf, .svg, or an .html page "
+                             "to explore")
+    output.add_argument("--attention-of", choices=("cross", "encoder", "decoder"),
+                        default="cross", help="which attention to draw (default: cross); a page "
+                                              "holds all three and opens with this one")
     arguments.add_argument("--workers", type=_count, default=1, metavar="N",
                            help="search in N processes of one thread each: faster for many lines "
                                 "on a CPU")
@@ -90,6 +95,13 @@ def _count(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
     return value
+
+
+def _picture(text: str) -> Path:
+    path = Path(text)
+    if path.suffix.lower() not in (".html", ".png", ".pdf", ".svg"):
+        raise argparse.ArgumentTypeError(f"{path}: write a .png, .pdf, .svg or .html file")
+    return path
 
 
 def _positive(text: str) -> float:
@@ -117,7 +129,8 @@ def _translate(translator: Translator, options: argparse.Namespace) -> None:
                 print(score + translation.text)
             sys.stdout.flush()
             if options.attention:
-                _draw(translator, lines[0], n_best[0], options.attention)
+                attention = translator.attention(lines[0], n_best[0].tokens)
+                _draw(attention, options.attention_of, options.attention)
 
 
 def _score(translator: Translator, options: argparse.Namespace) -> None:
@@ -150,13 +163,15 @@ def _ask() -> Iterator[list[str]]:
             return
 
 
-def _draw(translator: Translator, line: str, translation: Translation, path: Path) -> None:
+def _draw(attention: Attention, of: Kind, path: Path) -> None:
+    from translate.decoding.attention_page import attention_page
     from translate.decoding.attention_plot import plot_attention
 
-    if path.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise UserError(f"--attention {path}: write a .png, .pdf or .svg file")
     try:
-        plot_attention(translator.attention(line, translation.tokens)).savefig(path)
+        if path.suffix.lower() == ".html":
+            path.write_text(attention_page(attention, of), encoding="utf-8")
+        else:
+            plot_attention(attention, of).savefig(path)
     except OSError as error:
         raise UserError(f"--attention {path}: cannot write it: {error.strerror}") from None
     print(f"wrote {path}", file=sys.stderr)

@@ -77,8 +77,8 @@ class Monitor:
         for columns in islice(zip(*text, result.hypotheses, strict=True), _SAMPLES):
             rows.append("| " + " | ".join(t.replace("|", r"\|") for t in columns) + " |")
         self._writer.add_text("validation/translations", "\n".join(rows), update)
-        self._writer.add_figure("validation/cross_attention", plot_attention(result.attention),
-                                update)
+        self._writer.add_figure("validation/cross_attention",
+                                plot_attention(result.attention, heads=False), update)
         self._writer.flush()
 
     def finished(self, update: int, config: Config, scores: dict[str, float]) -> None:
