@@ -122,7 +122,7 @@ class DecodingConfig(Settings):
     no_repeat_ngram: Count | None = None  # no n-gram of this size twice in a translation
     forbid_unk: bool = False  # never produce <unk>
     replace_unk: bool = False  # show, for an <unk>, the source token that cross-attention points at
-    batch_tokens: Count = 4096  # sentences x beam x longest source, in one batch
+    batch_tokens: Count = 8192  # sentences x beam x longest source, in one batch
 
 
 class Config(Settings):

@@ -12,6 +12,7 @@ from torch import Tensor
 from translate.config import DecodingConfig
 from translate.data.batching import causal_mask, pad, padding_mask
 from translate.data.vocabulary import EOS, PAD, SOS, UNK
+from translate.decoding.prediction import _projection
 from translate.decoding.search import (
     Hypothesis,
     Sampling,
@@ -354,6 +355,18 @@ def test_the_fast_choice_of_the_largest_is_exact(size: int, k: int) -> None:
     torch.testing.assert_close(values, expected.values)
     real = values > -torch.inf
     assert torch.equal(indices[real], expected.indices[real])
+
+
+def test_a_projection_laid_out_for_the_cpu_gives_the_same_logits() -> None:
+    model = a_model(9, target_size=4100, d_model=256)
+    states = torch.randn(3, 5, 256)
+    with torch.inference_mode():
+        laid_out = _projection(model)
+        assert laid_out != model.project  # large enough for it to be done
+        torch.testing.assert_close(laid_out(states), states @ model.output.weight.T)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert _projection(model) == model.project
+        assert _projection(a_model()).__name__ == "project"
 
 
 def counting(method: Any, calls: list[int]) -> Any:

@@ -1,6 +1,6 @@
 """The next token's distribution: of one model or of several, without what must not be produced."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -32,6 +32,7 @@ class Prediction:
         self._decoding = decoding
         self._never = [PAD, SOS, UNK] if decoding.forbid_unk else [PAD, SOS]
         self._src_mask = padding_mask(src)
+        self._projections = [_projection(model) for model in models]
         self._memories = [model.encode(src, self._src_mask) for model in models]
         self._caches = [model.start_cache(memory)
                         for model, memory in zip(models, self._memories, strict=True)]
@@ -48,9 +49,9 @@ class Prediction:
         hypothesis all do.
         """
         mask = None if past is None else past[:, None]
-        logits = [model.project(model.decode(tokens[..., -1], memory, self._src_mask, mask, cache))
-                  for model, memory, cache in zip(self._models, self._memories, self._caches,
-                                                  strict=True)]
+        logits = [project(model.decode(tokens[..., -1], memory, self._src_mask, mask, cache))
+                  for model, project, memory, cache in zip(
+                      self._models, self._projections, self._memories, self._caches, strict=True)]
         step = _log_mean_probabilities(logits)
         step[..., self._never] = -torch.inf
         length = tokens.size(2)  # of the translation, with the token to come
@@ -82,6 +83,18 @@ def forced_log_probabilities(
                                     for model in models])
     chosen = step.gather(-1, tgt_out[..., None])[..., 0]
     return chosen.masked_fill(tgt_out == PAD, 0.0).sum(dim=1).tolist()
+
+
+def _projection(model: Transformer) -> Callable[[Tensor], Tensor]:
+    """`model.project`; on a CPU with a large matrix laid out once, as its kernels want it, instead
+    of in every step."""
+    weight = model.output.weight
+    if (weight.device.type != "cpu" or weight.dtype != torch.float32 or weight.numel() < 2**20
+            or torch.is_autocast_enabled("cpu") or not torch.backends.mkldnn.is_available()):
+        return model.project
+    kernels = torch.ops.mkldnn
+    packed = kernels._reorder_linear_weight(weight.detach(), None)
+    return lambda states: kernels._linear_pointwise(states, packed, None, "none", [], "")
 
 
 def _log_mean_probabilities(

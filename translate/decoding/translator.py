@@ -108,7 +108,8 @@ class Translator:
         results: list[Translation] = [Translation("", 0.0, 0.0, [], False)] * len(lines)
         tokens = [self._target.pipeline.split(tidy(one)) if isinstance(one, str) else list(one)
                   for one in translations]
-        lengths = [max(map(len, pair)) for pair in zip(sources, tokens, strict=True)]
+        lengths = [max(len(ids), len(of_line))
+                   for ids, of_line in zip(sources, tokens, strict=True)]
         for rows in self._batches(lengths, 1):
             targets = [self._target.vocabulary.ids(tokens[row]) for row in rows]
             with _evaluating(self._models):
