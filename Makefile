@@ -24,7 +24,7 @@ multi30k: ## Download Multi30k, then prepare, train and evaluate (a CPU will do)
 iwslt: ## Download IWSLT 2017, then prepare, train and evaluate (needs a GPU)
 	@$(MAKE) train CONFIG=configs/iwslt2017.yaml
 
-evaluate: $(READY) ## Score the newest run on its test sets, greedy and by beam
+evaluate: $(READY) ## Score the newest run on its test sets, and show where it breaks
 	$(RUN) -m translate.evaluate $(ARGS)
 
 translate: $(READY) ## Translate TEXT="ein deutscher Satz" with the newest run

@@ -16,7 +16,8 @@ from translate.data.corpora import prepare
 from translate.data.encoding import encode
 from translate.data.lines import read_lines
 from translate.errors import UserError
-from translate.evaluate import evaluate, table
+from translate.evaluate import evaluate
+from translate.evaluation.report import table
 from translate.runs import Run, load_trained, open_run, write_json
 from translate.training.trainer import Trainer
 from translate.training.validation import ParallelText
@@ -39,7 +40,7 @@ def train(config: Config, fresh: bool) -> None:
         trainer.run()
         results = evaluate(load_trained(run.best), corpus)
         trainer.monitor.finished(trainer.progress.update, config, {
-            f"test/bleu_{r['test_set']}_{r['search'].replace(' ', '')}": r["bleu"]
+            f"test/bleu_{r['test_set']}_{r['search'].replace(' ', '')}": r["bleu"]["value"]
             for r in results})
     finally:
         trainer.monitor.close()

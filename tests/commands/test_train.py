@@ -1,11 +1,10 @@
-"""`python -m translate.train` and `evaluate`: a run from its beginning to its scores."""
+"""`python -m translate.train`: a run from its beginning to its scores."""
 
 import json
 import signal
 from pathlib import Path
 from typing import Any
 
-import sacrebleu
 import yaml
 
 from translate.data.lines import read_lines
@@ -102,26 +101,3 @@ def test_a_run_keeps_its_vocabulary_when_the_corpus_changes(copy: Path, shell: A
     assert result.code == 2
     assert "trained with other vocabularies" in result.err and "--fresh" in result.err
     assert contents(copy / RUN / "text") == before
-
-
-def test_evaluate_scores_the_hypotheses_it_writes_against_raw_references(
-    trained: Any, shell: Any
-) -> None:
-    result = shell.finish(shell.start(trained.folder, "evaluate"))
-    assert result.code == 0, result.err
-    for part in ("BLEU lowercased", "chrF", "brevity penalty", "tutorials' BLEU*", "case:mixed",
-                 "case:lc", "tok:13a", "lowercased spaCy tokens"):
-        assert part in result.out
-    folder = trained.folder / RUN / "evaluation"
-    scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
-    references = read_lines(trained.folder / "test.en")
-    assert [row["search"] for row in scores["results"]] == ["greedy", "beam 3"]
-    for row in scores["results"]:
-        hypotheses = read_lines(folder / f"test.{row['search'].replace(' ', '')}.en")
-        bleu = sacrebleu.corpus_bleu(hypotheses, [references])
-        assert row["bleu"] == bleu.score and row["brevity_penalty"] == bleu.bp
-        assert bleu.score + 1 < row["bleu_lowercased"]  # the model writes no capitals
-        (line,) = [line for line in result.out.splitlines()
-                   if line.startswith("test ") and row["search"] in line]
-        assert f" {bleu.score:.2f} " in line and f" {row['chrf']:.2f} " in line
-    assert "evaluating checkpoints/tiny/best" in result.err

@@ -1,24 +1,25 @@
-"""BLEU and chrF of plain text against raw references: sacreBLEU's own code, never ours."""
+"""Scores of plain text against raw references: sacreBLEU's own code, never ours."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.base import Metric
+from sacrebleu.significance import PairedTest, Result
+
+# For each, what makes it; of TER alone less is better.
+METRICS: dict[str, Callable[[], Metric]] = {
+    "bleu": BLEU, "bleu_lowercased": partial(BLEU, lowercase=True), "chrf": CHRF, "ter": TER}
 
 
 class Score(NamedTuple):
+    """A corpus score (0 to 100; TER may be more), with the signature that makes it comparable."""
+
     value: float
     signature: str
-
-
-class Scores(NamedTuple):
-    """Corpus scores from 0 to 100, with the signatures that make them comparable."""
-
-    bleu: Score
-    bleu_lowercased: Score
-    chrf: Score
-    brevity_penalty: float
-    length_ratio: float
+    interval: tuple[float, float] | None = None  # 95%, by bootstrap resampling (Koehn 2004)
+    p_value: float | None = None  # that the difference from the first system is chance
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
@@ -28,17 +29,32 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     return Score(result.score, str(metric.get_signature()))
 
 
-def all_scores(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
-    cased, lowercased, chrf = BLEU(), BLEU(lowercase=True), CHRF()
-    data = list(hypotheses), [list(references)]
-    result = cased.corpus_score(*data)
-    return Scores(
-        Score(result.score, str(cased.get_signature())),
-        Score(lowercased.corpus_score(*data).score, str(lowercased.get_signature())),
-        Score(chrf.corpus_score(*data).score, str(chrf.get_signature())),
-        result.bp,
-        result.sys_len / max(result.ref_len, 1),
-    )
+def compare(
+    systems: Sequence[Sequence[str]], references: Sequence[str]
+) -> list[dict[str, Score]]:
+    """All scores of each system, with intervals; those after the first are tested against it.
+
+    Both by sacreBLEU's bootstrap, 1,000 samples with a fixed seed: about 70 MB a 1,000 sentences.
+    """
+    named: list[tuple[str, Sequence[str]]] = [(str(n), list(hypotheses))
+                                              for n, hypotheses in enumerate(systems)]
+    scores: list[dict[str, Score]] = [{} for _ in systems]
+    for name, metric in METRICS.items():
+        signatures, results = PairedTest(named, {name: metric()}, [list(references)], "bs")()
+        ((title, signature),) = signatures.items()
+        for n, result in enumerate(results[title]):
+            assert isinstance(result, Result) and result.mean is not None and result.ci is not None
+            interval = float(result.mean - result.ci), float(result.mean + result.ci)
+            # Of two equal outputs sacreBLEU says 0.001: no difference would be a significant one.
+            p_value = None if systems[n] == systems[0] else result.p_value
+            scores[n][name] = Score(result.score, str(signature), interval, p_value)
+    return scores
+
+
+def brevity(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    """BLEU's tokens of output for one of the reference, and what BLEU deducts for too few."""
+    result = BLEU().corpus_score(list(hypotheses), [list(references)])
+    return {"length_ratio": result.sys_len / max(result.ref_len, 1), "brevity_penalty": result.bp}
 
 
 def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
