@@ -20,8 +20,11 @@ ROOT = Path(__file__).parents[1]
 OPTIONS = {
     "prepare": ["--config", "--set"],
     "train": ["--config", "--set", "--fresh"],
-    "evaluate": ["--checkpoint", "--set"],
-    "decode": ["--file", "--checkpoint", "--beam", "--greedy", "--n-best", "--attention", "--set"],
+    "evaluate": ["--checkpoint", "--test-set", "--src", "--ref", "--set"],
+    "decode": ["--file", "--checkpoint", "--beam", "--greedy", "--sample", "--temperature",
+               "--top-k", "--top-p", "--seed", "--n-best", "--replace-unk", "--score",
+               "--attention", "--attention-of", "--workers", "--engine", "--set"],
+    "export": ["--to", "--quantization", "--output", "--set"],
     "diagnose": ["--config", "--checkpoint", "--out", "--set"],
 }
 

@@ -22,6 +22,15 @@ from translate.runs import find_checkpoint, load_ensemble
 
 def main() -> None:
     options = _options()
+    if options.engine == "ctranslate2":
+        from translate.decoding.ctranslate2_engine import find_exported, load_exported
+
+        folder = find_exported(options.checkpoint[0] if options.checkpoint else None)
+        exported = load_exported(folder, options.overrides, options.workers)
+        print(f"translating with {folder}", file=sys.stderr)
+        _translate(Translator([], exported.source, exported.target, exported.config,
+                              exported.engine), options)
+        return
     checkpoints = [find_checkpoint(path) for path in options.checkpoint or [None]]
     ensemble = load_ensemble(checkpoints, options.overrides)
     print(f"translating with {', '.join(map(str, checkpoints))}", file=sys.stderr)
@@ -77,6 +86,9 @@ def _options() -> argparse.Namespace:
     arguments.add_argument("--workers", type=_count, default=1, metavar="N",
                            help="search in N processes of one thread each: faster for many lines "
                                 "on a CPU")
+    arguments.add_argument("--engine", choices=("pytorch", "ctranslate2"), default="pytorch",
+                           help="what runs the model: ctranslate2 takes one that `python -m "
+                                "translate.export` has written (default: pytorch)")
     command_line.add_overrides(arguments)
     options = arguments.parse_args()
     if options.text is not None and options.file is not None:
@@ -85,6 +97,12 @@ def _options() -> argparse.Namespace:
         arguments.error("--greedy and --sample find one translation; --n-best needs a beam")
     if options.attention and options.text is None:
         arguments.error("--attention draws one sentence: give it as the argument")
+    if options.engine == "ctranslate2":
+        for name, asked in (("--attention", options.attention), ("--score", options.score),
+                            ("--sample", options.sample),
+                            ("a second --checkpoint", len(options.checkpoint or []) > 1)):
+            if asked:
+                arguments.error(f"CTranslate2 cannot do {name}; leave out --engine")
     if options.replace_unk:
         options.overrides.append("decoding.replace_unk=true")
     return options

@@ -109,6 +109,10 @@ def test_attention_is_drawn_beside_the_translation(trained: Any, decode: Any, re
     assert (trained.folder / "plot.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     refused(decode(trained.folder, "--attention", "plot.png", stdin=b"Ja.\n"),
             "--attention", "argument")
+    page = decode(trained.folder, "--attention", "plot.html", "--attention-of", "encoder",
+                  "Der $Hund$ läuft heute.")
+    assert page.out == plain.out and "wrote plot.html" in page.err
+    assert (trained.folder / "plot.html").read_text(encoding="utf-8").startswith("<!doctype html")
     for target in ("plot.txt", "no/such/folder/plot.png"):
         result = decode(trained.folder, "--attention", target, "Ja.")
         assert result.code == 2 and target in result.err and "Traceback" not in result.err
@@ -142,3 +146,74 @@ def test_what_decode_cannot_read_is_named(copy: Path, decode: Any, refused: Any)
     assert decode(copy, "Ja.").code == 0
     shutil.rmtree(copy / "checkpoints")
     refused(decode(copy, "Ja."), "no trained model yet", "make train")
+
+
+def test_workers_print_what_one_process_prints(trained: Any, shell: Any) -> None:
+    alone, together = (shell.finish(shell.start(
+        trained.folder, "decode", "--file", "test.de", "--n-best", "2", "--workers", number,
+        "--set", "decoding.batch_tokens=40")) for number in ("1", "2"))
+    assert together.code == 0, together.err
+    assert together == alone
+
+
+def test_a_seed_decides_what_is_sampled_through_every_entry(trained: Any, decode: Any) -> None:
+    arguments = ("--sample", "--temperature", 2, "--seed")
+    stdin = (trained.folder / "test.de").read_bytes()
+    found = decode(trained.folder, *arguments, 1, stdin=stdin).out
+    assert decode(trained.folder, *arguments, 1, "--file", "test.de").out == found
+    first = stdin.decode().splitlines()[0]
+    assert decode(trained.folder, *arguments, 1, first).out == found.splitlines()[0] + "\n"
+    assert decode(trained.folder, *arguments, 2, stdin=stdin).out != found
+    assert decode(trained.folder, "--sample", "--top-k", 1, stdin=stdin).out == decode(
+        trained.folder, "--greedy", stdin=stdin).out
+
+
+def test_n_best_scores_are_printed_again_by_score(
+    trained: Any, decode: Any, refused: Any
+) -> None:
+    sentence = "Der Hund läuft morgen."
+    rows = [line.split("\t") for line in
+            decode(trained.folder, "--n-best", 3, sentence).out.splitlines()]
+    for score, text in rows:
+        (trained.folder / "given.en").write_text(text + "\n", encoding="utf-8")
+        again = decode(trained.folder, "--score", "given.en", sentence).out
+        log_probability, found, given = again.rstrip("\n").split("\t")
+        assert (found, given) == (score, text)
+        assert float(log_probability) < float(found) < 0
+    refused(decode(trained.folder, "--score", "given.en", "--file", "test.de"),
+            "given.en", "1 English lines")
+
+
+def test_several_checkpoints_translate_together_if_they_share_their_text(
+    copy: Path, decode: Any, refused: Any
+) -> None:
+    sentence = "Der Bär sitzt im Café später."
+    alone = decode(copy, "--n-best", 2, sentence)
+    twice = decode(copy, "--checkpoint", RUN, "--checkpoint", RUN, "--n-best", 2, sentence)
+    assert twice.out == alone.out
+    assert twice.err == "translating with checkpoints/tiny/best, checkpoints/tiny/best\n"
+    mixed = decode(copy, "--checkpoint", RUN, "--checkpoint", RUN / "last", sentence)
+    assert mixed.code == 0, mixed.err
+    other = shutil.copytree(copy / RUN, copy / "checkpoints" / "other")
+    words = other / "text" / "target.json"
+    words.write_text(words.read_text("utf-8").replace("▁dog", "▁cow"), encoding="utf-8")
+    refused(decode(copy, "--checkpoint", RUN, "--checkpoint", other, sentence),
+            "tiny/best and checkpoints/other/best cannot translate together", "vocabularies")
+
+
+def test_an_unknown_word_is_replaced_where_that_is_asked_for(trained: Any, decode: Any) -> None:
+    plain = decode(trained.folder, "--set", "decoding.replace_unk=false", "Quux Quux.")
+    replaced = decode(trained.folder, "--replace-unk", "Quux Quux.")
+    assert "<unk>" not in replaced.out
+    assert len(replaced.out.split()) == len(plain.out.split())
+
+
+def test_what_contradicts_itself_is_refused(trained: Any, decode: Any, refused: Any) -> None:
+    for arguments, part in (
+            (["--greedy", "--sample", "Ja."], "not allowed with"),
+            (["--sample", "--n-best", 2, "Ja."], "--n-best needs a beam"),
+            (["--sample", "--temperature", 0, "Ja."], "must be above 0"),
+            (["--sample", "--top-p", 1.5, "Ja."], "1 at most"),
+            (["--engine", "ctranslate2", "--sample", "Ja."], "cannot do --sample"),
+            (["--engine", "ctranslate2", "--attention", "a.png", "Ja."], "cannot do --attention")):
+        refused(decode(trained.folder, *arguments), part)
