@@ -198,7 +198,7 @@ def test_several_checkpoints_translate_together_if_they_share_their_text(
     words = other / "text" / "target.json"
     words.write_text(words.read_text("utf-8").replace("▁dog", "▁cow"), encoding="utf-8")
     refused(decode(copy, "--checkpoint", RUN, "--checkpoint", other, sentence),
-            "tiny/best and checkpoints/other/best cannot translate together", "vocabularies")
+            "tiny/best and", "other/best cannot translate together", "vocabularies")
 
 
 def test_an_unknown_word_is_replaced_where_that_is_asked_for(trained: Any, decode: Any) -> None:
