@@ -1,31 +1,46 @@
-"""The command `python -m translate.diagnose`: what a model is made of, and whether it is healthy.
+"""The command `python -m translate.diagnose`: is a model healthy that you changed, or trained?
 
-Prints its modules, shapes and parameter counts, and takes one real batch through forward and
-backward: gradient norms by layer, and where attention goes. Draws its positions and its learning
-rate. A model as it is before training with --config, a trained one with --checkpoint. Exits with 1
-if attention falls on padding or the future, or if a loss or gradient is not finite.
+Prints its parameters, the gradient of each layer, where attention goes and the scale of the states
+through depth, and draws them. Then says what it has tested: by gradient, that nothing leaks in from
+later tokens, padding or other sentences; wholly masked rows; decoding with a cache; dead heads;
+and more. With --config a new model, before and after some updates; with --checkpoint a trained one.
+Exits with 1 if a test failed. A warning is for you to judge.
 """
 
 import argparse
 import math
-import re
 import sys
-from collections import defaultdict
 from pathlib import Path
-
-import torch
 
 from translate import command_line
 from translate.config import Config
-from translate.data.batching import Batch, TokenBatchSampler, causal_mask, make_batch, padding_mask
+from translate.data.batching import Batch, TokenBatchSampler, make_batch
 from translate.data.corpora import prepare
-from translate.data.encoding import Pairs, encode
+from translate.data.encoding import EncodedCorpus, Pairs, encode
 from translate.data.vocabulary import PAD
+from translate.diagnosis.activations import both_norms, check_embeddings, scale_table, scales
+from translate.diagnosis.agreement import check_agreement
+from translate.diagnosis.attention import (
+    attention_layers,
+    attention_table,
+    check_dead_heads,
+    check_masked_rows,
+    check_rows,
+    check_saturation,
+)
+from translate.diagnosis.gradients import (
+    BATCH_TOKENS,
+    check_gradients,
+    first_updates,
+    forward_and_backward,
+    gradient_norms,
+    gradient_table,
+)
+from translate.diagnosis.leaks import check_leaks
+from translate.diagnosis.report import parameter_table, verdict
 from translate.errors import UserError
-from translate.model.layers import Weights
 from translate.model.transformer import Transformer
-from translate.runs import build_model, find_checkpoint, load_trained, pick_device
-from translate.training.loss import LabelSmoothingLoss
+from translate.runs import find_checkpoint, load_trained
 
 
 def main() -> None:
@@ -33,44 +48,72 @@ def main() -> None:
     command_line.add_config_options(arguments)
     arguments.add_argument("--checkpoint", type=Path, metavar="FOLDER",
                            help="a run folder, or its best/ or last/; replaces --config")
+    arguments.add_argument("--steps", type=int, default=20, metavar="N",
+                           help="updates of a new model, on small batches, before it is looked at "
+                                "again (default: %(default)s)")
     arguments.add_argument("--out", type=Path, default=Path("diagnosis"), metavar="FOLDER",
-                           help="where positions.png and schedule.png go (default: %(default)s)")
+                           help="where the pictures go (default: %(default)s)")
     options = arguments.parse_args()
-    config, model, pairs = load(options)
-    batch, updates = a_batch(config, pairs)
+    config, corpus, models = load(options)
+    first, model = (list(models.values())[n] for n in (0, -1))
+    batch, updates = a_batch(config, corpus.train)
+    batch = batch.to(next(model.parameters()).device)
 
-    print(parameter_table(model))
-    loss, weights = forward_and_backward(config, model, batch)
-    print(f"\nOne batch of {len(batch.src)} pairs, {batch.source_tokens:,} + {batch.tokens:,} "
-          f"tokens, no dropout:\nloss {loss:.3f} nats a token, where an even guess has "
-          f"{math.log(model.output.out_features - 1):.3f}")
-    problems = [] if math.isfinite(loss) else [f"the loss is {loss}"]
-    problems += [f"the gradient of {name} is not finite" for name, p in model.named_parameters()
-                 if p.grad is not None and not p.grad.isfinite().all()]
-    attention, leaks = attention_table(weights, batch)
-    print(f"\n{gradient_table(model)}\n\n{attention}\n")
+    section("Parameters", parameter_table(model))
+    losses, norms = {}, {}
+    for label, one in models.items():
+        losses[label], weights = forward_and_backward(config, one, batch)
+        norms[label] = gradient_norms(one)
+        if one is first:
+            attention = attention_layers(weights, batch)
+    section("Loss and gradients",
+            f"one batch: {len(batch.src)} pairs, {batch.source_tokens:,} + {batch.tokens:,} tokens "
+            f"and {batch.src.numel() - batch.source_tokens:,} + "
+            f"{batch.tgt_in.numel() - batch.tokens:,} of padding, no dropout",
+            *(f"{label}: {loss:.3f} nats a token" for label, loss in losses.items()),
+            f"an even guess: {math.log(model.output.out_features - 1):.3f} nats a token\n",
+            gradient_table(list(norms.values())),
+            "Healthy: all layers of a column within a factor of ten or so.")
+    section(f"Attention, {next(iter(models))}", attention_table(attention),
+            "Evenness: 1 is equal weights, 0 a single key; of the least and the most even head.")
+    depth = {list(models)[-1]: scales(model, batch), **both_norms(config, model, batch)}
+    section("Scale of the states through depth", scale_table(depth),
+            "Healthy: level with post-norm, a steady rise with pre-norm.")
 
-    from translate.diagnose_pictures import draw_positions, draw_schedule  # loads matplotlib
+    checks = [*check_leaks(model), *check_agreement(model), check_masked_rows(model),
+              *check_rows(attention),
+              *check_gradients(model, list(losses.values()), list(norms.values()))]
+    checks += [check_dead_heads(attention)] if options.checkpoint else [
+        check_saturation(attention), check_embeddings(first, batch)]
 
+    from translate.diagnosis import pictures  # loads matplotlib
+
+    section("Pictures")
     options.out.mkdir(parents=True, exist_ok=True)
-    for name, figure in (("positions", draw_positions(model, config.data.max_length + 1)),
-                         ("schedule", draw_schedule(config, updates))):
+    for name, figure in (
+            ("gradients", pictures.draw_gradients(norms)),
+            ("activations", pictures.draw_scales(depth)),
+            ("positions", pictures.draw_positions(model, config.data.max_length + 1)),
+            ("schedule", pictures.draw_schedule(config, updates))):
         figure.savefig(options.out / f"{name}.png")
-        print(f"wrote {options.out / name}.png")
-    if problems := [*problems, *leaks]:
-        sys.stdout.flush()
-        print("\n".join(f"FAILED: {problem}" for problem in problems), file=sys.stderr)
+        print(options.out / f"{name}.png")
+    section("Verdict", verdict(checks))
+    if any(check.failed for check in checks):
         sys.exit(1)
 
 
-def load(options: argparse.Namespace) -> tuple[Config, Transformer, Pairs]:
-    """The model, in evaluation mode on the configured device, and its training pairs."""
+def section(title: str, *parts: str) -> None:
+    print(f"\n{title}\n{'=' * len(title)}", *parts, sep="\n")
+
+
+def load(options: argparse.Namespace) -> tuple[Config, EncodedCorpus, dict[str, Transformer]]:
+    """The model in evaluation mode: at initialisation and after some updates, or as trained."""
     if options.checkpoint is None:
         config = command_line.config_from(options)
         corpus = encode(config, prepare(config.data))
-        torch.manual_seed(config.seed)
-        model = build_model(config, len(corpus.source.vocabulary), len(corpus.target.vocabulary))
-        return config, model.to(pick_device(config.device)).eval(), corpus.train
+        first, later = first_updates(config, corpus, options.steps)
+        after = {f"after {options.steps} updates": later} if options.steps > 0 else {}
+        return config, corpus, {"at initialisation": first, **after}
     checkpoint = find_checkpoint(options.checkpoint)
     config, model, source, target, _ = load_trained(checkpoint, options.overrides)
     corpus = encode(config, prepare(config.data))
@@ -78,104 +121,19 @@ def load(options: argparse.Namespace) -> tuple[Config, Transformer, Pairs]:
         if side.vocabulary.tokens != learned.vocabulary.tokens:
             raise UserError(f"{config.data.corpus} has changed since {checkpoint} was trained on "
                             "it: its training split now gives another vocabulary")
-    print(f"checkpoint: {checkpoint}\n")
-    return config, model, corpus.train
+    return config, corpus, {str(checkpoint): model}
 
 
 def a_batch(config: Config, pairs: Pairs) -> tuple[Batch, int]:
-    """Of twenty training batches the one with most padding; and how many updates are planned."""
+    """Of twenty small training batches the one with most padding; and how many updates are planned.
+    """
     training = config.training
-    plan = TokenBatchSampler(pairs, training.batch_tokens, config.seed).batches(0)
-    batches = [make_batch(pairs, rows) for rows in plan[:20]]
+    small, plan = (TokenBatchSampler(pairs, tokens, config.seed).batches(0)
+                   for tokens in (min(training.batch_tokens, BATCH_TOKENS), training.batch_tokens))
+    batches = [make_batch(pairs, rows) for rows in small[:20]]
     updates = training.epochs * math.ceil(len(plan) / training.accumulate)
     return (max(batches, key=lambda b: int((b.src == PAD).sum() + (b.tgt_in == PAD).sum())),
             min(updates, training.max_updates or updates))
-
-
-def table(rows: list[list[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
-             for row in rows]
-    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
-
-
-def parameter_table(model: Transformer) -> str:
-    """A line for each tensor, like ones of all layers together; shared ones count once."""
-    owners: dict[int, str] = {}
-    sizes: defaultdict[tuple[str, str, str], list[int]] = defaultdict(list)
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        owner = owners.setdefault(id(parameter), name)
-        note = "" if owner == name else f"is {owner}"
-        shape = " × ".join(map(str, parameter.shape))
-        sizes[re.sub(r"\.\d+\.", ".*.", name), shape, note].append(parameter.numel())
-    total = sum(parameter.numel() for parameter in model.parameters())
-    return table([
-        ["parameter", "shape", "layers", "numbers"],
-        *([name, shape, str(len(found)) if "*" in name else "", note or f"{sum(found):,}"]
-          for (name, shape, note), found in sizes.items()),
-        ["total, shared ones counted once", "", "", f"{total:,}"]])
-
-
-def forward_and_backward(
-    config: Config, model: Transformer, batch: Batch
-) -> tuple[float, Weights]:
-    """−log p a token, and all attention; leaves gradients in the model."""
-    batch = batch.to(next(model.parameters()).device)
-    weights = Weights()
-    memory = model.encode(batch.src, batch.src_mask, weights)
-    states = model.decode(batch.tgt_in, memory, batch.src_mask, batch.tgt_mask, weights=weights)
-    logits = model.project(states.flatten(0, 1)[batch.places])
-    criterion = LabelSmoothingLoss(logits.size(-1), PAD, config.training.label_smoothing)
-    smoothed, nll = criterion(logits, batch.tgt_out.flatten()[batch.places])
-    (smoothed / batch.tokens).backward()
-    return float(nll / batch.tokens), weights
-
-
-def gradient_table(model: Transformer) -> str:
-    """Norms of the gradient, by layer and part of a layer."""
-    columns = ["self-attention", "cross-attention", "feed-forward", "norms", "all"]
-    squares: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for name, parameter in model.named_parameters():
-        in_layer = re.match(r"((?:encoder|decoder)\.\d+)\.(\w+)", name)
-        row, part = in_layer.groups() if in_layer else (name.split(".")[0], "")
-        part = "norms" if part.startswith("around") else part.replace("_", "-")
-        if parameter.grad is not None:
-            square = float(parameter.grad.double().square().sum())
-            for key, column in ((row, part), (row, "all"), ("all", part), ("all", "all")):
-                squares[key][column] += square
-    squares["all"] = squares.pop("all")  # below the others
-    return table([["gradient norm", *columns], *(
-        [row, *(f"{math.sqrt(found[c]):.2e}" if c in found else "" for c in columns)]
-        for row, found in squares.items())])
-
-
-def attention_table(weights: Weights, batch: Batch) -> tuple[str, list[str]]:
-    """By layer: row sums, the shares that must be 0, evenness; and what is wrong with them.
-
-    Evenness is the entropy of a row over that of equal weights, on average: in a trained model,
-    1 in every layer says that it has not learned where to look.
-    """
-    src, tgt = batch.src_mask, padding_mask(batch.tgt_in)
-    past = causal_mask(batch.tgt_in.size(1))
-    rows = [["attention", "row sums", "on padding", "on the future", "evenness"]]
-    problems = []
-    for kind, layers, keys in (("encoder", weights.encoder, src), ("decoder", weights.decoder, tgt),
-                               ("cross", weights.cross, src)):
-        allowed = (keys & past if kind == "decoder" else keys).sum(dim=-1).double()
-        for n, layer in enumerate(layers):
-            w = layer.detach().double().cpu()
-            sums = w.sum(dim=-1)
-            padding = float((w * ~keys).sum() / w.sum())
-            future = float((w * ~past).sum() / w.sum()) if kind == "decoder" else 0.0
-            evenness = torch.special.entr(w).sum(dim=-1) / allowed.log()
-            rows.append([f"{kind} {n}", f"{sums.min():.6f} … {sums.max():.6f}", f"{padding:g}",
-                         f"{future:g}", f"{evenness[(allowed > 1).expand_as(sums)].mean():.3f}"])
-            if not padding == future == 0:  # so that NaN is wrong too
-                problems.append(f"attention leaks in {kind} {n}: {padding:g} of it falls on "
-                                f"padding, {future:g} on the future")
-    padded = [f"{int((ids == PAD).sum()):,} of {ids.numel():,} {side} places"
-              for ids, side in ((batch.src, "source"), (batch.tgt_in, "target"))]
-    return f"{table(rows)}\n(padding: {', '.join(padded)})", problems
 
 
 if __name__ == "__main__":

@@ -1,15 +1,61 @@
-"""The pictures that `python -m translate.diagnose` draws."""
+"""The pictures of the report."""
 
+import math
 from typing import Any
 
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 from torch import Tensor
 
 from translate.config import Config
+from translate.diagnosis.activations import Scales
+from translate.diagnosis.gradients import Norms
 from translate.model.positions import LearnedPositions
 from translate.model.transformer import Transformer
 from translate.training.schedule import noam
+
+
+def draw_gradients(norms: dict[str, Norms]) -> Figure:
+    """The norm of every layer's gradient, a line for each measurement."""
+    figure = Figure(figsize=(9, 4), layout="constrained", dpi=120)
+    for axes, stack in _stacks(figure):
+        for label, found in norms.items():
+            values = [of["all"] for row, of in found.items() if row.startswith(f"{stack} ")]
+            axes.plot(values, "o-", label=label)
+        axes.set(xlabel="layer", xticks=range(len(values)))
+        if all(0 < of["all"] < math.inf for found in norms.values() for of in found.values()):
+            axes.set(yscale="log")
+            axes.yaxis.set_major_formatter(LogFormatter())
+            axes.yaxis.set_minor_formatter(LogFormatter())  # where a decade is not in sight
+    figure.axes[0].set(ylabel="norm of the gradient")
+    figure.axes[0].legend()
+    figure.suptitle("Healthy: within a factor of ten. A climb through the decoder is post-norm's, "
+                    "and is why it needs warm-up (Xiong et al. 2020)", fontsize="medium")
+    return figure
+
+
+def draw_scales(found: dict[str, Scales]) -> Figure:
+    """The root mean square of the states through the depth of either stack."""
+    figure = Figure(figsize=(9, 4), layout="constrained", dpi=120)
+    for axes, stack in _stacks(figure):
+        for (label, scale), style in zip(found.items(), ("o-", "s--", "^:"), strict=True):
+            values = [value for name, value in scale.items() if name.startswith(stack)]
+            axes.plot(values, style, label=label)
+        axes.set(xlabel="layers passed", xticks=range(len(values)))
+    figure.axes[0].set(ylabel="root mean square of the states", ylim=0)
+    figure.axes[0].legend()
+    figure.suptitle("Healthy: level with post-norm, a steady rise with pre-norm",
+                    fontsize="medium")
+    return figure
+
+
+def _stacks(figure: Figure) -> list[tuple[Any, str]]:
+    """Axes for the encoder and the decoder, side by side and of one scale."""
+    stacks = list(zip(figure.subplots(1, 2, sharey=True), ("encoder", "decoder"), strict=True))
+    for axes, stack in stacks:
+        axes.set(title=stack)
+    return stacks
 
 
 def draw_positions(model: Transformer, length: int) -> Figure:
