@@ -106,6 +106,7 @@ def test_a_value_out_of_range_is_told_what_is_allowed(
     (["data.train=[a.de, a.en]"], "belong to corpus: files, not sample"),
     (["data.corpus=iwslt2016"], "name its folder or archive with data.root"),
     (["data.split_rule=fairseq"], "iwslt2014 alone"),
+    (["data.repair=true"], "the sample is generated"),
 ])
 def test_settings_that_contradict_one_another_are_refused(
         tmp_path: Path, overrides: list[str], says: str) -> None:

@@ -22,7 +22,7 @@ class Settings(BaseModel):
 
 
 class DataConfig(Settings):
-    """Which corpus, and which of its training pairs are kept."""
+    """Which corpus, and which of its pairs are kept or repaired."""
 
     corpus: Literal["sample", "multi30k", "iwslt2014", "iwslt2016", "iwslt2017", "files"]
     root: Path | None = None  # a folder or archive to read instead of downloading
@@ -32,6 +32,7 @@ class DataConfig(Settings):
     test: FilePair | None = None
     max_length: Count = 100  # tokens a side; longer training pairs are dropped
     max_ratio: Positive = 9.0  # longer side / shorter side, in tokens
+    repair: bool = False  # realign shifted lines of validation and test sets
 
     @model_validator(mode="after")
     def _files_are_named(self) -> "DataConfig":
@@ -48,6 +49,8 @@ class DataConfig(Settings):
                              f"{self.corpus} needs none")
         if self.split_rule != "official" and self.corpus != "iwslt2014":
             raise ValueError("split_rule: fairseq is a rule for iwslt2014 alone")
+        if self.repair and self.corpus == "sample":
+            raise ValueError("repair is for files that may be misaligned; the sample is generated")
         return self
 
 

@@ -140,6 +140,58 @@ def test_no_usable_training_pair_is_an_error(tmp_path: Path, base: Path) -> None
         prepare(own_files(tmp_path, train_de=["", ""]), base)
 
 
+def shifted_files(folder: Path) -> DataConfig:
+    """Own files that are off by one in lines 31-60, in training and test."""
+    lines = ["x" * (1 + 37 * n % 101) for n in range(90)]
+    slipped = [*lines[:30], lines[30][:40], lines[30][40:], *lines[31:58],
+               f"{lines[58]} {lines[59]}", *lines[60:]]
+    return own_files(folder, train_de=slipped, train_en=lines, test_de=slipped, test_en=lines)
+
+
+def test_shifted_lines_of_a_test_set_are_a_warning_and_a_note(
+        tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = prepare(shifted_files(tmp_path), base)
+    warning, = capsys.readouterr().err.splitlines()
+    assert warning.startswith("warning: test.de, test.en: lines 31-60 (30 pairs) look shifted: ")
+    assert warning.replace("warning", "note", 1) in table(corpus.folder)
+    for name, language in zip(corpus.test["test"], ("de", "en"), strict=True):
+        assert read_lines(name) == read_lines(tmp_path / f"test.{language}")
+
+
+def test_a_repaired_corpus_lies_beside_the_other_and_its_sets_are_named_so(
+        tmp_path: Path, base: Path) -> None:
+    data = shifted_files(tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.glob("*.??")}
+    official = prepare(data, base)
+    repaired = prepare(data.model_copy(update={"repair": True}), base)
+    assert repaired.folder == base / f"{official.folder.name}-repaired"
+    assert list(repaired.test) == ["test-repaired"]
+    assert read_lines(repaired.train[0]) == read_lines(official.train[0])
+    sides = [read_lines(path) for path in repaired.test["test-repaired"]]
+    assert len(sides[0]) == 89 and sides[0][31:58] == sides[1][31:58]
+    rows = table(repaired.folder).splitlines()
+    assert rows[3].startswith("test-repaired  test.de, test.en ")
+    assert rows[3].endswith(" 89  1 joined to a neighbour")
+    assert rows[4].startswith("note: test.de, test.en: realigned lines 31-60, 30 pairs to 29 ")
+    assert json.loads((repaired.folder / "corpus.json").read_text())["settings"]["repair"]
+    assert prepared(data, base) == official
+    assert prepared(data.model_copy(update={"repair": True}), base) == repaired
+    assert before == {path: path.read_bytes() for path in before}
+
+
+def test_a_repaired_set_has_the_published_number_of_pairs(
+        tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(corpora, "PUBLISHED_PAIRS", {"multi30k": {"validation": 90}})
+    shifted_files(tmp_path)
+    files = multi30k() | {f"val.{side}": read_lines(tmp_path / f"test.{side}")
+                          for side in ("de", "en")}
+    root = write(tmp_path / "multi30k", files)
+    corpus = prepare(DataConfig(corpus="multi30k", root=root, repair=True), base)
+    assert corpus.validation[0] == base / "multi30k-repaired" / "validation-repaired.de"
+    assert "published" not in capsys.readouterr().err
+
+
 def iwslt(path: Path, year: str = "14", pairs: int = 50) -> Path:
     with tarfile.open(path, "w:gz") as archive:
         def add(name: str, text: str) -> None:
@@ -411,6 +463,12 @@ def test_the_command_prints_the_table_each_time_and_tells_a_mistake(tmp_path: Pa
     assert first.returncode == second.returncode == 0
     assert first.stdout in second.stdout and "prepared already" in second.stdout
     assert first.stdout.startswith("split") and not first.stderr
+    repair = command("--repair")
+    assert "nothing is repaired" in repair.stdout and repair.returncode == 0
+    shifted_files(tmp_path)
+    repair = command("--repair")
+    assert "realigned lines 31-60" in repair.stderr and "realigned lines 31-60" in repair.stdout
+    assert "use the repaired sets with --set data.repair=true" in repair.stdout
     wrong = command("--set", "data.train=[absent.de, train.en]")
     assert wrong.returncode == 2 and not wrong.stdout
     assert wrong.stderr == f"error: {tmp_path / 'absent.de'}: cannot read it: " \

@@ -160,7 +160,8 @@ def test_a_damaged_archive_and_a_missing_one_are_told(tmp_path: Path) -> None:
 
 def test_official_test_sets_are_those_of_the_year(tmp_path: Path) -> None:
     years = {"14": ["tst2010", "tst2011", "tst2012"],
-             "16": ["tst2009", "tst2010", "tst2011", "tst2012", "tst2013", "tst2014", "tst2015"],
+             "16": ["tst2009", "tst2010", "tst2011", "tst2012", "tst2013", "tst2014", "tst2015",
+                    "TEDX.dev2012"],  # what there is
              "17": ["tst2010", "tst2011", "tst2012", "tst2013", "tst2014", "tst2015"]}
     available = (*(f"TED.tst{year}" for year in range(2009, 2016)), "TEDX.dev2012")
     for year, expected in years.items():
@@ -185,6 +186,44 @@ def test_the_fairseq_rule_takes_every_23rd_pair_and_all_dev_and_test_files(tmp_p
                                               "TEDX.dev2012")]
     assert (test.name, len(test.german)) == ("test", 8)
     assert train.dropped == {"empty on a side": 1} and not validation.dropped
+
+
+def shifted(year: str, *extra: str) -> dict[str, str]:
+    """A release in whose TEDX.dev2012 lines 31-60 are off by one."""
+    lines = ["x" * (1 + 37 * n % 101) for n in range(90)]
+    slipped = [*lines[:30], lines[30][:40], lines[30][40:], *lines[31:58],
+               f"{lines[58]} {lines[59]}", *lines[60:]]
+    files = release(year, ("TED.tst2010", "TEDX.dev2012", *extra))
+    files[f"IWSLT{year}.TEDX.dev2012.de-en.de.xml"] = xml("de", *slipped)
+    files[f"IWSLT{year}.TEDX.dev2012.de-en.en.xml"] = xml("en", *lines)
+    return files
+
+
+def test_a_shifted_run_is_told_by_the_lines_of_its_file(tmp_path: Path) -> None:
+    for year, rule in (("16", "official"), ("14", "fairseq")):
+        root = as_tgz(shifted(year), tmp_path / year)
+        test = read_iwslt(root, f"iwslt20{year}", rule)[0][-1]
+        assert [note.split(";")[0] for note in test.notes] == [
+            f"IWSLT{year}.TEDX.dev2012: lines 31-60 (30 pairs) look shifted: German line n belongs "
+            "to English line n-1"]
+
+
+def test_repair_realigns_the_one_set_and_names_what_it_is_part_of(tmp_path: Path) -> None:
+    root = as_tgz(shifted("16"), tmp_path / "16")
+    asis, repaired = (read_iwslt(root, "iwslt2016", "official", repair)[0]
+                      for repair in (False, True))
+    assert [split.name for split in repaired] == [
+        "train", "validation", "tst2010", "TEDX.dev2012-repaired"]
+    assert repaired[:3] == asis[:3]
+    assert repaired[3].german[31:58] == repaired[3].english[31:58] == asis[3].english[31:58]
+
+    root = as_tgz(shifted("14", "TEDX.tst2013"), tmp_path / "14")
+    asis, repaired = (read_iwslt(root, "iwslt2014", "fairseq", repair)[0][-1]
+                      for repair in (False, True))
+    assert (repaired.name, repaired.source) == ("test-repaired", asis.source)
+    assert (len(asis.german), len(repaired.german), repaired.dropped) == (
+        96, 95, {"joined to a neighbour": 1})
+    assert repaired.english[-2:] == asis.english[-2:] == ["en TEDX.tst2013", "&quot; <b>"]
 
 
 # --- train.tags ---------------------------------------------------------------------------------

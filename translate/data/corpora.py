@@ -2,6 +2,8 @@
 
 `prepare` leaves in data/<corpus>/ one UTF-8 file a split and language, and corpus.json, which
 says what they were made from. Only training pairs are ever dropped, and each drop is counted.
+Validation and test sets are checked for runs of shifted lines; `data.repair` realigns them in a
+folder of its own, under names that say so.
 """
 
 import hashlib
@@ -12,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from translate.config import DataConfig
+from translate.data.alignment import REPAIRED, checked
 from translate.data.download import Source, fetch
 from translate.data.iwslt import read_iwslt
 from translate.data.lines import Split, clean_split, read_lines, write_lines
 from translate.errors import UserError
 
-VERSION = 1  # of the prepared files; a higher one has all corpora made again
+VERSION = 2  # of the prepared files; a higher one has all corpora made again
 MANIFEST = "corpus.json"
 
 MULTI30K_URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
@@ -109,7 +112,9 @@ def _folder(data: DataConfig, base: Path) -> Path:
     if data.corpus == "files":
         paths = "\n".join(_settings(data)["files"])
         name = f"files-{hashlib.sha256(paths.encode()).hexdigest()[:8]}"
-    return base / (name if data.split_rule == "official" else f"{name}-{data.split_rule}")
+    if data.split_rule != "official":
+        name = f"{name}-{data.split_rule}"
+    return base / (f"{name}{REPAIRED}" if data.repair else name)
 
 
 def _make(data: DataConfig, base: Path) -> Corpus:
@@ -169,6 +174,7 @@ def _settings(data: DataConfig) -> dict[str, Any]:
         "version": VERSION,
         "corpus": data.corpus,
         "split_rule": data.split_rule,
+        "repair": data.repair,
         "root": str(data.root.expanduser().resolve()) if data.root else None,
         "files": [str(path.expanduser().resolve()) for pair in pairs for path in pair],
     }
@@ -209,7 +215,8 @@ def _outdated(data: DataConfig, folder: Path, manifest: Manifest) -> str | None:
 
 def _surprises(corpus: str, splits: list[Split]) -> list[str]:
     """A note for each split that has not the number of pairs that is published for it."""
-    found = {split.name: len(split.german) + sum(split.dropped.values()) for split in splits}
+    found = {split.name.removesuffix(REPAIRED): len(split.german) + sum(split.dropped.values())
+             for split in splits}
     found["test sets"] = sum(len(split.german) for split in splits[2:])
     return [f"{corpus}: {name} has {found[name]:,} pairs; {published:,} are published"
             for name, published in PUBLISHED_PAIRS.get(corpus, {}).items()
@@ -225,7 +232,7 @@ def _read(data: DataConfig, base: Path, folder: Path) -> Reading:
         return _sample(folder)
     if data.corpus.startswith("iwslt"):
         archive = root or fetch(data.corpus, IWSLT_SOURCES[data.corpus], downloads / "de-en.tgz")
-        return read_iwslt(archive, data.corpus, data.split_rule)
+        return read_iwslt(archive, data.corpus, data.split_rule, data.repair)
     if data.corpus == "multi30k":
         files = _multi30k_files(root, downloads)
     else:
@@ -234,8 +241,9 @@ def _read(data: DataConfig, base: Path, folder: Path) -> Reading:
     splits, inputs = [], [root] if root else []
     for name, pair in files.items():
         german, english = (path.expanduser().absolute() for path in pair)
-        splits.append(clean_split(name, f"{german.name}, {english.name}",
-                                  read_lines(german), read_lines(english)))
+        split = clean_split(name, f"{german.name}, {english.name}", read_lines(german),
+                            read_lines(english))
+        splits.append(split if name == "train" else checked(split, data.repair))
         inputs += [german, english]
     return splits, inputs
 

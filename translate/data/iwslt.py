@@ -9,11 +9,13 @@ import tarfile
 import xml.etree.ElementTree as ElementTree
 import zipfile
 import zlib
+from collections import Counter
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from translate.data.alignment import checked
 from translate.data.lines import Split, clean_split, split_lines
 from translate.errors import UserError
 
@@ -43,13 +45,17 @@ class Release:
         return self.members[f"{stem}.de{ending}"], self.members[f"{stem}.en{ending}"]
 
 
-def read_iwslt(root: Path, corpus: str, split_rule: str) -> tuple[list[Split], list[Path]]:
+def read_iwslt(root: Path, corpus: str, split_rule: str, repair: bool = False,
+               ) -> tuple[list[Split], list[Path]]:
     """Training, validation and test splits of a release, and the paths they were read from.
 
-    With the rule `official`, TED.dev2010 is for validation and the TED.tst* files are test sets.
-    With `fairseq` (the split of most published IWSLT 2014 figures), every 23rd training pair is
-    for validation and all dev and test files together are the test set. fairseq's script differs
-    still in training on the talks' titles and descriptions too.
+    With the rule `official`, TED.dev2010 is for validation and the TED.tst* files are test sets;
+    in releases without a list in OFFICIAL_TESTS the TEDX.* files are, too. With `fairseq` (the
+    split of most published IWSLT 2014 figures), every 23rd training pair is for validation and all
+    dev and test files together are the test set. fairseq's script differs still in training on the
+    talks' titles and descriptions too.
+
+    The segments of each dev and test file are checked for shifted runs, and realigned if `repair`.
 
     Raises:
         UserError: the release cannot be found or read, or a dev or test file's sides differ.
@@ -65,9 +71,14 @@ def read_iwslt(root: Path, corpus: str, split_rule: str) -> tuple[list[Split], l
         train = replace(train, dropped=dropped, notes=notes)
 
     def from_xml(name: str, *stems: str) -> Split:
-        pairs = [pair for stem in stems for pair in _xml_pairs(release, stem)]
-        source = ", ".join(stem.removesuffix(".de-en") for stem in stems)
-        return clean_split(name, source, [pair[0] for pair in pairs], [pair[1] for pair in pairs])
+        parts = [checked(clean_split(name, stem.removesuffix(".de-en"), *_xml_sides(release, stem)),
+                         repair) for stem in stems]
+        dropped = sum((Counter(part.dropped) for part in parts), Counter[str]())
+        return Split(max((part.name for part in parts), key=len),  # repaired if one of them is
+                     ", ".join(part.source for part in parts),
+                     [line for part in parts for line in part.german],
+                     [line for part in parts for line in part.english],
+                     dict(dropped), [note for part in parts for note in part.notes])
 
     stems = sorted(name.removesuffix(".de.xml") for name in release.members
                    if name.endswith(".de.xml"))
@@ -80,13 +91,15 @@ def read_iwslt(root: Path, corpus: str, split_rule: str) -> tuple[list[Split], l
         train = replace(train, source=f"{TRAIN}, the others", german=[de for de, _ in others],
                         english=[en for _, en in others])
         return [train, validation, from_xml("test", *stems)], release.inputs
-    tests = OFFICIAL_TESTS.get(corpus) or [stem.split(".")[2] for stem in stems
-                                           if stem.startswith(f"IWSLT{year}.TED.tst")]
+    if corpus in OFFICIAL_TESTS:
+        tests = {test: f"IWSLT{year}.TED.{test}.de-en" for test in OFFICIAL_TESTS[corpus]}
+    else:
+        tests = {stem.split(".", 1)[1].removeprefix("TED.").removesuffix(".de-en"): stem
+                 for stem in stems if re.match(r"IWSLT\d\d\.(TED\.tst|TEDX\.)", stem)}
     if not tests:
         raise UserError(f"{root}: no test set IWSLT{year}.TED.tst*.de-en.de.xml in this release")
-    named = {"validation": "dev2010", **{test: test for test in tests}}
-    return [train, *(from_xml(name, f"IWSLT{year}.TED.{stem}.de-en")
-                     for name, stem in named.items())], release.inputs
+    named = {"validation": f"IWSLT{year}.TED.dev2010.de-en", **tests}
+    return [train, *(from_xml(name, stem) for name, stem in named.items())], release.inputs
 
 
 # --- Archives and folders -----------------------------------------------------------------------
@@ -201,7 +214,8 @@ def align_talks(german: dict[str, list[str]], english: dict[str, list[str]],
 
 # --- Dev and test files -------------------------------------------------------------------------
 
-def _xml_pairs(release: Release, stem: str) -> list[tuple[str, str]]:
+def _xml_sides(release: Release, stem: str) -> list[list[str]]:
+    """The German and the English lines, whose segments must have the same ids."""
     names = [f"{release.where}: {stem}.{side}.xml" for side in ("de", "en")]
     sides = [segments(data, name)
              for name, data in zip(names, release.pair(stem, ".xml"), strict=True)]
@@ -211,7 +225,7 @@ def _xml_pairs(release: Release, stem: str) -> list[tuple[str, str]]:
         if de != en:
             raise UserError(f"{names[0]}: segment {position + 1} is {de}, but in {names[1]} "
                             f"it is {en}; the two sides must have the same segments")
-    return [(de, en) for (_, de), (_, en) in zip(*sides, strict=True)]
+    return [[text for _, text in side] for side in sides]
 
 
 def segments(data: bytes, where: str) -> list[tuple[tuple[str, str], str]]:

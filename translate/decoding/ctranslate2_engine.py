@@ -34,8 +34,9 @@ def find_exported(path: Path | None) -> Path:
     for found in (folder, folder / FOLDER):
         if (found / "model.bin").exists():
             return found
-    raise UserError(f"{folder}: no model.bin here, nor in {FOLDER}/; `python -m translate.export "
-                    "FOLDER --to ctranslate2` makes one of a run folder")
+    raise UserError(f"{folder}: no CTranslate2 model here (neither model.bin nor {FOLDER}/"
+                    "model.bin);\nmake one of a run by `python -m translate.export RUN --to "
+                    "ctranslate2`")
 
 
 def load_exported(folder: Path, overrides: Sequence[str] = (), workers: int = 1) -> Exported:
