@@ -25,7 +25,7 @@ OPTIONS = {
                "--top-k", "--top-p", "--seed", "--n-best", "--replace-unk", "--score",
                "--attention", "--attention-of", "--workers", "--engine", "--set"],
     "export": ["--to", "--quantization", "--output", "--set"],
-    "diagnose": ["--config", "--checkpoint", "--out", "--set"],
+    "diagnose": ["--config", "--checkpoint", "--steps", "--out", "--set"],
 }
 
 

@@ -66,6 +66,7 @@ def test_free_translations_and_empty_lines_are_no_shift(seed: int) -> None:
     assert checked(free, repair=False) == checked(free, repair=True) == free
 
 
+@pytest.mark.filterwarnings("error")  # nothing is divided by 0
 @pytest.mark.parametrize("lines", [[], [""], ["eins"], ["", "", ""], ["eins", ""], ["x"] * 40])
 def test_sets_with_little_in_them_are_left_as_they_are(lines: Lines) -> None:
     few = split(lines, lines[::-1])
@@ -90,11 +91,12 @@ def test_a_run_of_shifted_lines_is_told_with_its_ends_and_direction(
 
 def test_each_run_is_told_for_itself() -> None:
     german, english = sides(600)
-    notes = checked(split(cut(cut(german, 100, 150), 400, 430), cut(english, 200, 220)),
-                    repair=False).notes
-    assert [note.split(": ")[1] for note in notes] == [
+    slipped = split(cut(cut(german, 100, 150), 400, 430), cut(english, 200, 220))
+    assert [note.split(": ")[1] for note in checked(slipped, repair=False).notes] == [
         f"lines {lines} pairs) look shifted" for lines in ("100-150 (51", "200-220 (21",
                                                            "400-430 (31")]
+    repaired = checked(slipped, repair=True)
+    assert len(repaired.notes) == repaired.dropped["joined to a neighbour"] == 3
 
 
 # --- What is repaired ---------------------------------------------------------------------------

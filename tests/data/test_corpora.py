@@ -179,6 +179,21 @@ def test_a_repaired_corpus_lies_beside_the_other_and_its_sets_are_named_so(
     assert before == {path: path.read_bytes() for path in before}
 
 
+def test_repair_reaches_the_sets_of_a_release(tmp_path: Path, base: Path) -> None:
+    shifted_files(tmp_path)
+    files = {}
+    for side in ("de", "en"):
+        segments = [f'<seg id="{n}">{line}</seg>'
+                    for n, line in enumerate(read_lines(tmp_path / f"test.{side}"), start=1)]
+        files[f"train.tags.de-en.{side}"] = ["<talkid>1</talkid>", side]
+        for name in ("dev2010", "tst2010"):
+            files[f"IWSLT16.TED.{name}.de-en.{side}.xml"] = ['<doc docid="1">', *segments, "</doc>"]
+    root = write(tmp_path / "release", files)
+    corpus = prepare(DataConfig(corpus="iwslt2016", root=root, repair=True), base)
+    assert corpus.validation[0].name == "validation-repaired.de"
+    assert list(corpus.test) == ["tst2010-repaired"]
+
+
 def test_a_repaired_set_has_the_published_number_of_pairs(
         tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str]) -> None:
