@@ -38,7 +38,8 @@ def checked(split: Split, repair: bool) -> Split:
     No text is lost: lines too many on a side become part of a neighbour.
     """
     beads = align(split.german, split.english)
-    runs = [list(run) for shifted, run in groupby(beads, _is_shifted) if shifted]
+    runs = [list(run) for shifted, run in groupby(beads, lambda bead: bead.german != bead.english)
+            if shifted]
     if not runs:
         return split
     if not repair:
@@ -99,7 +100,11 @@ def align(german: Sequence[str], english: Sequence[str]) -> list[Bead]:
 
 def _costs(totals: list[NDArray[np.float64]], move: tuple[int, int], c: float, s: float,
            ) -> NDArray[np.float64]:
-    """What the bead that ends at [i, k], as in `align`, costs in nats; infinite outside."""
+    """What the bead that ends at [i, k], as in `align`, costs in nats.
+
+    Infinite where there are not so many German lines. English lines that there are not do no harm:
+    no way from the sides' beginning to their end leads there.
+    """
     (a, b), n = move, len(totals[0]) - 1
     i = np.arange(n + 1)[:, None]
     j = i - OFFSETS
@@ -107,11 +112,7 @@ def _costs(totals: list[NDArray[np.float64]], move: tuple[int, int], c: float, s
     y = totals[1][np.clip(j, 0, n)] - totals[1][np.clip(j - b, 0, n)]
     misfit = (y - c * x) / (s * np.sqrt(x))
     cost = -np.log((1 - FREE) * np.exp(-misfit ** 2 / 2) + FREE) + SLIP * (a != b)
-    return np.where((i < a) | (j < b) | (j > n), np.inf, cost)
-
-
-def _is_shifted(bead: Bead) -> bool:
-    return bead.german != bead.english or len(bead.german) > 1
+    return np.where(i < a, np.inf, cost)
 
 
 def _joined(lines: Sequence[str], numbers: range) -> str:
