@@ -129,9 +129,9 @@ from pathlib import Path
 from translate.decoding.translator import Translator
 from translate.runs import load_trained
 trained = load_trained(Path("run/best"))
-translator = Translator(trained.model, trained.source, trained.target, trained.config.decoding)
+translator = Translator([trained.model], trained.source, trained.target, trained.config)
 assert len(translator.translate(["Der Hund", ""], beam=2)) == 2
-print(*sorted({"torchtext", "tensorboard", "matplotlib"} & sys.modules.keys()))
+print(*sorted({"torchtext", "tensorboard", "matplotlib", "ctranslate2"} & sys.modules.keys()))
 """
 
 

@@ -33,7 +33,7 @@ def scores(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def play(bleu: Sequence[float] = (), loss: Sequence[float] = ()) -> None:
         script = iter([(b, 1.0) for b in bleu] or [(1.0, x) for x in loss])
-        nothing = Attention([], [], torch.zeros(1, 1, 1))
+        nothing = Attention([], [], *(torch.zeros(1, 1, 1, 1) for _ in range(3)))
         monkeypatch.setattr(Trainer, "_score", lambda _: next(
             Validation(loss, 1.0, Score(bleu, ""), [], nothing) for bleu, loss in script))
 
