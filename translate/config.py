@@ -80,7 +80,7 @@ class ModelConfig(Settings):
     norm: Literal["pre", "post"] = "post"
     positions: Literal["sinusoidal", "learned", "relative"] = "sinusoidal"
     activation: Literal["relu", "gelu"] = "relu"
-    max_positions: Count = 2048  # length of the learned table; the other schemes have no limit
+    max_positions: Count = 2048  # of the learned table, and of an exported sinusoidal one
     tie_output: bool = True
     tie_source: bool = False  # needs a joint vocabulary
 

@@ -29,7 +29,7 @@ def main() -> None:
         exported = load_exported(folder, options.overrides, options.workers)
         print(f"translating with {folder}", file=sys.stderr)
         _translate(Translator([], exported.source, exported.target, exported.config,
-                              exported.engine), options)
+                              exported.engine, exported.engine.positions), options)
         return
     checkpoints = [find_checkpoint(path) for path in options.checkpoint or [None]]
     ensemble = load_ensemble(checkpoints, options.overrides)

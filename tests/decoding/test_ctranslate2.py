@@ -159,6 +159,22 @@ def test_a_beam_finds_on_average_what_ours_finds(tmp_path: Path, alpha: float) -
     assert sum(a.score - b.score for a, b in pairs) / len(pairs) > -0.1
 
 
+def test_a_beam_that_nothing_but_the_limit_ends_is_ours(tmp_path: Path) -> None:
+    model = both(tmp_path, {"positions": "learned"}, {EOS: -9.0, PAD: -20.0, SOS: -20.0})
+    request = sentences(12, beam=4, n_best=4)
+    request = request._replace(limits=[1 + n // 2 for n in range(12)])
+    assert_same(model.theirs(request), model.ours(request))
+
+
+def test_all_of_a_long_source_is_read(tmp_path: Path) -> None:
+    model = both(tmp_path, {"positions": "relative"})
+    source = random.Random(3).choices(range(4, len(SOURCE)), k=1_500)
+    request = Request([source, source[:1_000]], [9, 9], beam=1)
+    found = model.theirs(request)
+    assert_same(found, model.ours(request))
+    assert found[0][0].log_probability != pytest.approx(found[1][0].log_probability, abs=1e-3)
+
+
 @pytest.mark.parametrize("constraints", [
     {}, {"forbid_unk": True}, {"min_length": 4}, {"no_repeat_ngram": 2}])
 def test_every_hypothesis_has_the_score_that_our_model_gives_it(
@@ -262,3 +278,14 @@ def test_what_it_cannot_do_is_refused(
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(UserError, match=r"pip install --constraint .* '\.\[export\]'"):
         CTranslate2(tmp_path, *sides(), model.config)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_translator_keeps_to_the_positions_that_the_table_has(
+    tmp_path: Path, positions: str
+) -> None:
+    model = both(tmp_path, {"positions": positions, "max_positions": 12}, prefer={EOS: -9.0})
+    translator = Translator([], *sides(), model.config, model.engine, model.engine.positions)
+    for lines in (["▁wort1 " * 5], ["▁wort1 " * 30]):
+        best = translator.translate(lines, 1)[0][0]
+        assert best.cut and len(best.tokens) % 11 == 0

@@ -126,23 +126,23 @@ class CTranslate2:
     def _hypotheses(self, request: Request, row: int, limit: int, result: Any) -> list[Hypothesis]:
         """The `n_best` by our score.
 
-        The library takes forbidden tokens out before the softmax and ours after it, and at the
-        limit it counts no <eos>. So <pad> and <sos> are forbidden only where they have come up, and
-        wherever its log-probabilities are not ours they are computed again.
+        The library takes forbidden tokens out before the softmax and ours after it, so that its
+        log-probabilities are higher. Therefore <pad> and <sos> are forbidden only where they have
+        come up, and wherever its log-probabilities are not ours, as without <eos> at the limit,
+        they are computed again.
         """
         source, alpha = request.sources[row], self._decoding.length_penalty
         pad, sos, eos = (self._target[i] for i in (PAD, SOS, EOS))
-        plain = all(tokens[-1] == eos and pad not in tokens and sos not in tokens
-                    for tokens in result.hypotheses)
-        if plain and not self._constrained:
-            found = {tuple(tokens[:-1]): score * len(tokens) ** alpha for tokens, score in zip(
-                result.hypotheses, result.scores, strict=True)}
-        else:
-            if not self._constrained:
-                result = self._search([source], limit, request.beam, forbid=True)[0].result()
+        again = any(pad in tokens or sos in tokens for tokens in result.hypotheses)
+        if again:
+            result = self._search([source], limit, request.beam, forbid=True)[0].result()
+        if again or self._constrained or any(tokens[-1] != eos for tokens in result.hypotheses):
             found = self._score(source, dict.fromkeys(
                 tuple(token for token in tokens if token != eos)[:limit - 1]
                 for tokens in result.hypotheses))
+        else:
+            found = {tuple(tokens[:-1]): score * len(tokens) ** alpha for tokens, score in zip(
+                result.hypotheses, result.scores, strict=True)}
         hypotheses = [Hypothesis([self._ids[token] for token in tokens], value,
                                  value / float(length_penalty(len(tokens) + 1, alpha)))
                       for tokens, value in found.items()]

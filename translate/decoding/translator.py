@@ -63,6 +63,7 @@ class Translator:
         target: TextSide,
         config: Config,
         answer: Search | None = None,
+        positions: int = sys.maxsize,
     ) -> None:
         self._models = models
         self._source = source
@@ -71,7 +72,7 @@ class Translator:
         self._answer = answer or partial(map, partial(search, models, config.decoding))
         tables = [len(model.source_positions.table) for model in models
                   if isinstance(model.source_positions, LearnedPositions)]
-        self._positions = min(tables, default=sys.maxsize)  # tokens of any sequence, <eos> too
+        self._positions = min([positions, *tables])  # tokens of any sequence, <eos> too
         self._longest = min(config.data.max_length, self._positions - 1)
 
     def translate(
