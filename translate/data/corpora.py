@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from translate.columns import columns
 from translate.config import DataConfig
 from translate.data.alignment import REPAIRED, checked
 from translate.data.download import Source, fetch
@@ -101,10 +102,7 @@ def table(folder: Path) -> str:
     for row in manifest["splits"]:
         dropped = ", ".join(f"{count:,} {why}" for why, count in row["dropped"].items())
         cells.append((row["name"], row["source"], f"{row['pairs']:,}", dropped or "-"))
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [f"{name:<{widths[0]}}  {source:<{widths[1]}}  {pairs:>{widths[2]}}  {dropped}"
-             for name, source, pairs, dropped in cells]
-    return "\n".join([*lines, *(f"note: {note}" for note in manifest["notes"])])
+    return "\n".join([columns(cells, "llrl"), *(f"note: {note}" for note in manifest["notes"])])
 
 
 def _folder(data: DataConfig, base: Path) -> Path:

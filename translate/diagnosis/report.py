@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from typing import NamedTuple
 
+from translate.columns import columns
 from translate.model.transformer import Transformer
 
 _SHOWN = 6  # problems of one check
@@ -33,10 +34,8 @@ def verdict(checks: list[Check]) -> str:
 
 def table(rows: list[list[str]]) -> str:
     """The first row is the head; all columns but the first are flush right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
-             for row in rows]
-    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+    head, *lines = columns(rows).split("\n")
+    return "\n".join([head, "-" * len(head), *lines])
 
 
 def parameter_table(model: Transformer) -> str:

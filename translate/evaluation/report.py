@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from translate.columns import columns
+
 if TYPE_CHECKING:
     from translate.evaluation.alignment import Alignment
 
@@ -22,7 +24,7 @@ def scores(results: Sequence[Row]) -> str:
               f"{row['bleu_lowercased']['value']:.2f}", _range(row["chrf"]), _range(row["ter"]),
               f"{row['length_ratio']:.2f}", f"{row['bleu_spacy']['value']:.2f}"]
              for row in results]
-    return _columns(rows, 2)
+    return columns(rows, "ll")
 
 
 def legend(row: Row, lowercase: bool) -> str:
@@ -53,7 +55,7 @@ def comparison(baseline: Sequence[Row], results: Sequence[Row]) -> str:
         for name in ("bleu", "chrf", "ter"):
             rows[-1] += [f"{row[name]['value'] - before[name]['value']:+.2f}",
                          "-" if row[name]["p_value"] is None else f"{row[name]['p_value']:.3f}"]
-    return (f"{_columns(rows, 2)}\n\np: how probable such a difference is between equally good "
+    return (columns(rows, "ll") + "\n\np: how probable such a difference is between equally good "
             "systems (paired bootstrap test)")
 
 
@@ -63,7 +65,7 @@ def breakdown(found: Mapping[str, Any]) -> str:
                  f"{row['length_ratio']:.2f}"] for row in found["by_source_length"]]
     loops = found["loops"]
     lines = [
-        _columns(lengths, 1), "",
+        columns(lengths), "",
         f"outputs that hit the length limit     {found['cut_at_length_limit']:.1%}",
         f"outputs with n words twice in a row   {_loops(loops, 'outputs')}",
         f"references with such                  {_loops(loops, 'references')}",
@@ -86,7 +88,7 @@ def phenomena(found: Mapping[str, Mapping[str, int]]) -> str:
     shares = {label: count["right"] / count["sentences"] for label, count in found.items()}
     rows += [[label, f"{found[label]['sentences']:,}", f"{shares[label]:.1%}"]
              for label in sorted(shares, key=lambda label: shares[label])]
-    return _columns(rows, 1)
+    return columns(rows)
 
 
 def alignment(found: "Alignment") -> str:
@@ -105,15 +107,7 @@ def alignment(found: "Alignment") -> str:
                                                found.precision[(*best, n)]))])
     return "\n".join([
         "cross-attention against the gold word alignment, while the references are written", "",
-        _columns(rows, 1), "",
+        columns(rows), "",
         f"links along the diagonal have {100 * found.diagonal:.1f}; with one link a word, all "
         f"right, {100 * found.reachable:.1f} is left", "",
-        _columns(classes, 1), "layer: the mean of its heads; *head: the best one"])
-
-
-def _columns(rows: Sequence[Sequence[str]], left: int) -> str:
-    """Cells under each other; the first `left` columns begin, the others end, in line."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(cell.ljust(width) if n < left else cell.rjust(width)
-                               for n, (cell, width) in enumerate(zip(row, widths, strict=True)))
-                     for row in rows)
+        columns(classes), "layer: the mean of its heads; *head: the best one"])
