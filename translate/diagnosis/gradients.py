@@ -15,7 +15,7 @@ from translate.diagnosis.report import Check, table
 from translate.model.layers import Weights
 from translate.model.transformer import Transformer
 from translate.runs import Run
-from translate.training.loss import LabelSmoothingLoss
+from translate.training.loss import LabelSmoothingLoss, batch_loss
 from translate.training.trainer import Trainer
 from translate.training.validation import ParallelText
 
@@ -53,11 +53,8 @@ def forward_and_backward(
     """−log p a token, and all attention; leaves gradients in the model."""
     weights = Weights()
     model.zero_grad()
-    memory = model.encode(batch.src, batch.src_mask, weights)
-    states = model.decode(batch.tgt_in, memory, batch.src_mask, batch.tgt_mask, weights=weights)
-    logits = model.project(states.flatten(0, 1)[batch.places])
-    criterion = LabelSmoothingLoss(logits.size(-1), PAD, config.training.label_smoothing)
-    smoothed, nll = criterion(logits, batch.tgt_out.flatten()[batch.places])
+    criterion = LabelSmoothingLoss(model.output.out_features, PAD, config.training.label_smoothing)
+    smoothed, nll = batch_loss(model, criterion, batch, weights)
     (smoothed / batch.tokens).backward()
     return float(nll / batch.tokens), weights
 

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from translate.data.batching import Batch
+from translate.model.layers import Weights
 from translate.model.transformer import Transformer
 
 
@@ -49,9 +50,11 @@ class LabelSmoothingLoss(nn.Module):
         return Loss(cross_entropy - len(target) * self.entropy, nll.detach())
 
 
-def batch_loss(model: Transformer, criterion: LabelSmoothingLoss, batch: Batch) -> Loss:
+def batch_loss(
+    model: Transformer, criterion: LabelSmoothingLoss, batch: Batch, weights: Weights | None = None
+) -> Loss:
     """The loss of a batch; padded places are neither projected nor counted."""
-    memory = model.encode(batch.src, batch.src_mask)
-    states = model.decode(batch.tgt_in, memory, batch.src_mask, batch.tgt_mask)
+    memory = model.encode(batch.src, batch.src_mask, weights)
+    states = model.decode(batch.tgt_in, memory, batch.src_mask, batch.tgt_mask, weights=weights)
     logits = model.project(states.flatten(0, 1)[batch.places])
     return criterion(logits.float(), batch.tgt_out.flatten()[batch.places])
