@@ -122,7 +122,7 @@ def _checkpoint(options: argparse.Namespace) -> Path:
 def _tasks(trained: Trained, sentences: int | None) -> Tasks:
     corpus = prepare(trained.config.data)
     lines, references = (read_lines(path) for path in corpus.test[TEST_SET])
-    source, decoding = trained.source, trained.config.decoding
+    source = trained.source
     sources = [source.vocabulary.ids(source.pipeline.split(tidy(line))) for line in lines]
     by_length = sorted(range(len(lines)), key=lambda n: len(sources[n]))
     by_length = by_length[::max(1, len(lines) // (sentences or len(lines)))]
@@ -131,8 +131,7 @@ def _tasks(trained: Trained, sentences: int | None) -> Tasks:
         rows = sorted(by_length[::setting.every])
         return Task([lines[n] for n in rows], [references[n] for n in rows], {
             "sources": [sources[n] for n in rows], "beam": beam, **setting.batch,
-            "limits": [int(decoding.max_length_factor * len(sources[n]))
-                       + decoding.max_length_extra for n in rows]})
+            "limits": [trained.config.decoding.limit(len(sources[n])) for n in rows]})
 
     return tasks
 

@@ -127,6 +127,10 @@ class DecodingConfig(Settings):
     replace_unk: bool = False  # show, for an <unk>, the source token that cross-attention points at
     batch_tokens: Count = 8192  # sentences x beam x longest source, in one batch
 
+    def limit(self, source_tokens: int) -> int:
+        """Of a translation's length, `<eos>` included."""
+        return int(self.max_length_factor * source_tokens) + self.max_length_extra
+
 
 class Config(Settings):
     """A whole run. The resolved config is saved with the run and is enough to repeat it."""

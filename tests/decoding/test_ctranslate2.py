@@ -233,7 +233,8 @@ def test_a_translation_does_not_depend_on_its_neighbours_or_on_workers(
 def test_learned_positions_end_a_translation(tmp_path: Path, beam: int) -> None:
     model = both(tmp_path, {"positions": "learned", "max_positions": 20}, prefer={EOS: -9.0})
     assert model.engine.positions == 20
-    for best, in model.theirs(sentences(5, longest=19, beam=beam, room=100)):
+    translator = Translator([], *sides(), model.config, model.engine, model.engine.positions)
+    for best, *_ in translator.translate(["▁wort1 " * n for n in (1, 4, 7, 9, 10)], beam):
         assert len(best.tokens) == 19
     assert both(tmp_path, {"positions": "relative"}).engine.positions == sys.maxsize
 

@@ -9,8 +9,9 @@ import torch
 
 from translate.config import Config, load_config
 from translate.data.encoding import TextSide, load_text
-from translate.data.vocabulary import EOS, PAD, SOS, UNK
+from translate.data.vocabulary import EOS, PAD, SOS
 from translate.decoding.ctranslate2_model import check_expressible, import_ctranslate2
+from translate.decoding.prediction import never_produced
 from translate.decoding.search import Hypothesis, Request, length_penalty
 from translate.errors import UserError
 from translate.runs import Run, newest_checkpoint, pick_device
@@ -95,7 +96,7 @@ class CTranslate2:
                             "seed; leave out --engine ctranslate2")
         rows_of: dict[int, list[int]] = {}
         for row, limit in enumerate(request.limits):
-            rows_of.setdefault(min(limit, self.positions), []).append(row)
+            rows_of.setdefault(limit, []).append(row)
         return [(limit, rows, self._search([request.sources[row] for row in rows], limit,
                                            request.beam, self._constrained))
                 for limit, rows in rows_of.items()]
@@ -105,14 +106,14 @@ class CTranslate2:
     ) -> list[Any]:
         decoding = self._decoding
         longest = max(limit - 1, 1)  # what has not ended then has <eos> put behind it
-        forbidden = [PAD, SOS, UNK] if decoding.forbid_unk else [PAD, SOS]
         results: list[Any] = self._library.translate_batch(
             [self._source_tokens(ids) for ids in sources],
             beam_size=beam,
             num_hypotheses=1 if beam == 1 else _PATIENCE * beam,
             patience=_PATIENCE,
             length_penalty=decoding.length_penalty,
-            suppress_sequences=[[self._target[i]] for i in forbidden] if forbid else None,
+            suppress_sequences=[[self._target[i]] for i in never_produced(decoding)]
+            if forbid else None,
             no_repeat_ngram_size=decoding.no_repeat_ngram or 0,
             min_decoding_length=min(decoding.min_length, longest),
             max_decoding_length=longest,

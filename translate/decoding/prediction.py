@@ -30,7 +30,7 @@ class Prediction:
         self.limits = limits  # tokens of a translation, <eos> included
         self._models = models
         self._decoding = decoding
-        self._never = [PAD, SOS, UNK] if decoding.forbid_unk else [PAD, SOS]
+        self._never = never_produced(decoding)
         self._src_mask = padding_mask(src)
         self._projections = [_projection(model) for model in models]
         self._memories = [model.encode(src, self._src_mask) for model in models]
@@ -68,6 +68,10 @@ class Prediction:
         for cache in self._caches:
             for layer in cache:
                 layer.select(rows)
+
+
+def never_produced(decoding: DecodingConfig) -> list[int]:
+    return [PAD, SOS, UNK] if decoding.forbid_unk else [PAD, SOS]
 
 
 @torch.inference_mode()

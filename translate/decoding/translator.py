@@ -122,11 +122,11 @@ class Translator:
                                            tokens[row], False)
         return results
 
-    @torch.inference_mode()
     def attention(self, line: str, tokens: Sequence[str]) -> Attention:
         """What the first model attends to in `line` while it writes `tokens` and `<eos>`."""
         return self._attend(self._split(line)[:self._positions - 1], tokens)
 
+    @torch.inference_mode()
     def _attend(self, source: Sequence[str], tokens: Sequence[str]) -> Attention:
         src = self._ids([self._source.vocabulary.ids(source)])
         tgt = pad([self._target.vocabulary.ids(tokens)], [SOS], []).to(src.device)
@@ -167,8 +167,7 @@ class Translator:
         self, parts: Sequence[Sequence[str]], beam: int, n_best: int, sampling: Sampling | None
     ) -> list[list[Translation]]:
         sources = [self._source.vocabulary.ids(part) for part in parts]
-        limits = [min(int(self._decoding.max_length_factor * len(ids))
-                      + self._decoding.max_length_extra, self._positions) for ids in sources]
+        limits = [min(self._decoding.limit(len(ids)), self._positions) for ids in sources]
         batches = list(self._batches([len(ids) for ids in sources], beam))
         requests = (Request([sources[i] for i in rows], [limits[i] for i in rows], beam, n_best,
                             sampling) for rows in batches)
