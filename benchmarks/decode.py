@@ -31,7 +31,8 @@ from translate.data.corpora import prepare
 from translate.data.lines import read_lines, tidy
 from translate.decoding.scores import bleu
 from translate.errors import UserError
-from translate.runs import BASE, Trained, find_checkpoint, load_trained, write_json
+from translate.runs import BASE, Trained, find_checkpoint, load_trained
+from translate.storage import write_json
 
 TEST_SET = "test_2016_flickr"
 SEARCHES = {"greedy": 1, "beam 5": 5}

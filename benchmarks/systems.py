@@ -24,7 +24,8 @@ from translate.decoding.workers import workers
 from translate.errors import UserError
 from translate.model.positions import sinusoidal
 from translate.model.transformer import Transformer
-from translate.runs import Trained, write_json
+from translate.runs import Trained
+from translate.storage import write_json
 
 PEERS = Path(__file__).parent / "peers"
 

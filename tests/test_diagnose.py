@@ -20,7 +20,8 @@ from translate.data.corpora import prepare
 from translate.data.encoding import encode
 from translate.diagnose import load, main
 from translate.errors import UserError
-from translate.runs import build_model, write_tensors
+from translate.runs import build_model
+from translate.storage import write_tensors
 from translate.training.trainer import Trainer
 
 SIZES = {"d_model": 16, "heads": 2, "encoder_layers": 2, "decoder_layers": 1, "d_ff": 32}

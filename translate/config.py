@@ -97,7 +97,7 @@ class TrainingConfig(Settings):
     epochs: Count = 20
     max_updates: Count | None = None  # stops earlier than epochs
     batch_tokens: Count = 4096  # pairs x the longest side, padding included, in one batch
-    accumulate: Count = 1  # batches an update
+    accumulate: Count = 1  # batches an update, shared out among the processes there are
     warmup: Count = 4000  # updates
     factor: Positive = 1.0  # multiplies the Noam schedule
     adam_betas: tuple[Probability, Probability] = (0.9, 0.98)
@@ -106,10 +106,14 @@ class TrainingConfig(Settings):
     clip_norm: Positive | None = 1.0
     validate_every: Count | None = None  # updates; none: after every epoch
     log_every: Count = 50  # updates between points of the training curves
+    save_minutes: Annotated[float, Field(ge=0)] = 10.0  # between states to go on from
+    max_skipped: Count = 10  # updates in a row with a loss or gradient that is not finite
     early_stopping: Literal["bleu", "loss"] = "bleu"  # what `best` means
     patience: Count | None = None  # validations without a better one before stopping
     average: Count = 5  # the last checkpoints whose mean weights are tried at the end
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
+    compile: bool = False  # by torch.compile: minutes at first, then faster on a GPU
+    gradient_checkpointing: bool = False  # less memory: layers are computed again for gradients
 
     def limits(self) -> dict[str, int | None]:
         """How long a run trains: what may be changed to train a finished one further."""

@@ -22,7 +22,8 @@ from translate.errors import UserError
 from translate.evaluation import report
 from translate.evaluation.breakdown import breakdown
 from translate.evaluation.outputs import Output, TestSet, score, translate
-from translate.runs import Trained, find_checkpoint, load_trained, write_json
+from translate.runs import Trained, find_checkpoint, load_trained
+from translate.storage import write_json
 
 
 def evaluate(trained: Trained, corpus: Corpus) -> list[dict[str, Any]]:

@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from translate.allocator import keep_freed_memory
 from translate.config import Config, load_config, save_config
 from translate.data.encoding import TextSide, load_text
-from translate.data.lines import write_lines
 from translate.errors import UserError
 from translate.model.transformer import Transformer
+from translate.storage import read_tensors
 
 BASE = Path("checkpoints")
 
@@ -45,6 +43,11 @@ class Run:
     @property
     def last(self) -> Path:
         return self.folder / "last"
+
+    @property
+    def previous(self) -> Path:
+        """The state before `last`, for when that is damaged."""
+        return self.folder / "last.previous"
 
     @property
     def recent(self) -> Path:
@@ -76,7 +79,8 @@ class Trained(NamedTuple):
 
 # Settings that a run may change when it goes on: how long it trains, where, and how it decodes.
 _MAY_CHANGE = ("device", "decoding", "data.root", "training.epochs", "training.max_updates",
-               "training.patience")
+               "training.patience", "training.save_minutes", "training.log_every",
+               "training.compile", "training.gradient_checkpointing")
 
 
 def open_run(config: Config, fresh: bool) -> Run:
@@ -143,7 +147,8 @@ def load_trained(checkpoint: Path, overrides: Sequence[str] = ()) -> Trained:
     device = pick_device(config.device)
     source, target = load_text(run.text, config.text.lowercase)
     model = build_model(config, len(source.vocabulary), len(target.vocabulary))
-    load_weights(model, checkpoint / "model.safetensors")
+    weights = checkpoint / "model.safetensors"
+    load_weights(model, read_tensors(weights), weights)
     if device.type == "cpu":
         keep_freed_memory()
     return Trained(config, model.to(device).eval(), source, target, checkpoint)
@@ -176,18 +181,20 @@ def build_model(config: Config, source_size: int, target_size: int) -> Transform
 
 
 def pick_device(name: str) -> torch.device:
+    """`auto` is a GPU if there is one; of several processes on a machine each has its own."""
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(name)
+    if device == torch.device("cuda"):
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise UserError(f"device={name}: PyTorch sees {torch.cuda.device_count()} CUDA devices "
                         "here; use device=auto or device=cpu")
     return device
 
 
-def load_weights(model: Transformer, path: Path) -> None:
-    """Copy saved weights into the model, each checked by name and shape."""
-    loaded = read_tensors(path)
+def load_weights(model: Transformer, loaded: Mapping[str, Tensor], path: Path) -> None:
+    """Copy weights read from a file into the model, each checked by name and shape."""
     parameters = dict(model.named_parameters())
     for name in sorted(parameters.keys() | loaded.keys()):
         shapes = [tuple(tensors[name].shape) if name in tensors else "nothing"
@@ -198,22 +205,3 @@ def load_weights(model: Transformer, path: Path) -> None:
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(loaded[name])
-
-
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{path}: cannot read these tensors: {error}") from None
-
-
-def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Atomically: a crash leaves the previous file or the new one."""
-    partial = path.with_name(path.name + ".partial")
-    save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, partial)
-    os.replace(partial, path)
-
-
-def write_json(value: Any, path: Path) -> None:
-    """Atomically, for people too."""
-    write_lines(path, [json.dumps(value, ensure_ascii=False, indent=1)])

@@ -16,7 +16,8 @@ from translate.data.sample.corpus import Pair
 from translate.decoding.translator import Translator
 from translate.evaluate import analyse, named_sets
 from translate.evaluation import outputs
-from translate.runs import load_trained, read_tensors, write_tensors
+from translate.runs import load_trained
+from translate.storage import read_tensors, write_tensors
 
 RUN = Path("checkpoints", "tiny")
 

@@ -6,18 +6,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from translate.data.batching import make_batch
 from translate.data.encoding import EncodedCorpus
-from translate.training.monitor import Meter, Monitor, duration
+from translate.training.monitor import Monitor, duration
 from translate.training.schedule import noam
 from translate.training.trainer import Trainer
 from translate.training.validation import ParallelText
 
 Start = Callable[..., Trainer]
+
+
+class Crash(BaseException):
+    """An end that nothing is told of."""
+
 RUN = Path("checkpoints/tiny")
 SETTINGS: dict[str, Any] = {"log_every": 2, "max_updates": 5, "accumulate": 2, "warmup": 3}
 
@@ -84,15 +87,15 @@ def test_curves_go_on_after_an_interruption_with_every_point_once(
     monkeypatch.setattr(Monitor, "validation", lambda *_: None)
     update = Trainer.update
 
-    def interrupted(trainer: Trainer, batches: Any) -> Any:
+    def interrupted(trainer: Trainer, *arguments: Any) -> Any:
         if trainer.progress.update == 5:
-            raise KeyboardInterrupt
-        return update(trainer, batches)
+            raise Crash
+        return update(trainer, *arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "update", interrupted)
         cut = start(settings)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Crash):
             cut.run()
         cut.monitor.close()
     resumed = start(settings)
@@ -139,32 +142,19 @@ def test_a_run_too_long_for_a_cpu_is_told_so_after_some_updates(
         start: Start, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     update = Trainer.update
 
-    def interrupted(trainer: Trainer, batches: Any) -> Any:
+    def interrupted(trainer: Trainer, *arguments: Any) -> Any:
         if trainer.progress.update == 22:
-            raise KeyboardInterrupt
-        return update(trainer, batches)
+            raise Crash
+        return update(trainer, *arguments)
 
     monkeypatch.setattr(Trainer, "update", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Crash):
         start({"epochs": 10**9, "batch_tokens": 24}).run()
     said = capfd.readouterr().err.splitlines()[2:]
     assert [line.partition(" s an update: about ")[2][-26:] for line in said[:1]] == [
         " days left, validations aside"[-26:]]
     assert said[1:] == ["That is a configuration for a GPU. On a CPU use configs/multi30k.yaml (a "
                         "real corpus) or configs/sample.yaml (minutes)."]
-
-
-def test_a_meter_counts_tokens_and_the_places_they_take(encoded: EncodedCorpus) -> None:
-    meter = Meter()
-    batches = [make_batch(encoded.train, np.arange(n, n + 7)) for n in (0, 7)]
-    for batch in batches:
-        meter.add(batch)
-    rows = np.arange(14)
-    assert meter.tokens == (encoded.train.target.lengths[rows] + 1).sum()
-    assert meter.source_tokens == (encoded.train.source.lengths[rows] + 1).sum()
-    assert meter.places == sum(b.src.numel() + b.tgt_out.numel() for b in batches)
-    meter.reset()
-    assert (meter.tokens, meter.source_tokens, meter.places) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(("seconds", "said"), [

@@ -10,7 +10,6 @@ from torch.utils.tensorboard.summary import hparams
 from tqdm import tqdm
 
 from translate.config import Config
-from translate.data.batching import Batch
 from translate.decoding.attention_plot import plot_attention
 from translate.runs import Run
 from translate.training.validation import ParallelText, Validation
@@ -28,19 +27,26 @@ def duration(seconds: float) -> str:
 
 
 class Monitor:
-    """Curves under `tensorboard/` of the run, and progress on stderr."""
+    """Curves under `tensorboard/` of the run, and progress on stderr.
 
-    def __init__(self, run: Run, config: Config, update: int) -> None:
-        # Points after `update`, from a run that was cut off, would otherwise show twice.
-        self._writer = SummaryWriter(str(run.folder / "tensorboard"), purge_step=update + 1)
+    Of several processes one `writes`; the others say and draw nothing.
+    """
+
+    def __init__(self, run: Run, config: Config, update: int, writes: bool = True) -> None:
+        self._writes = writes
         self._bar: tqdm[Any] | None = None
         self._said = time.monotonic()
+        if not writes:
+            return
+        # Points after `update`, from a run that was cut off, would otherwise show twice.
+        self._writer = SummaryWriter(str(run.folder / "tensorboard"), purge_step=update + 1)
         if update == 0:
             self._writer.add_text("config", f"```yaml\n{run.config.read_text('utf-8')}\n```", 0)
 
     def start_epoch(self, epoch: int, updates: int, done: int) -> None:
         self._bar = tqdm(total=updates, initial=done, desc=f"epoch {epoch + 1}", unit="update",
-                         disable=not sys.stderr.isatty(), leave=False, dynamic_ncols=True)
+                         disable=not (self._writes and sys.stderr.isatty()), leave=False,
+                         dynamic_ncols=True)
 
     def tick(self) -> None:
         if self._bar is not None:
@@ -48,6 +54,8 @@ class Monitor:
 
     def say(self, message: str) -> None:
         """A line on stderr that leaves the bar whole."""
+        if not self._writes:
+            return
         self._said = time.monotonic()
         tqdm.write(message, file=sys.stderr)
         sys.stderr.flush()
@@ -58,6 +66,8 @@ class Monitor:
 
     def training(self, update: int, values: dict[str, float], remaining: float) -> None:
         """One point of the training curves."""
+        if not self._writes:
+            return
         for name, value in values.items():
             self._writer.add_scalar(f"train/{name}", value, update)
         line = (f"loss {values['loss']:.3f}, {values['tokens_per_second']:,.0f} tokens/s, "
@@ -79,7 +89,6 @@ class Monitor:
         self._writer.add_text("validation/translations", "\n".join(rows), update)
         self._writer.add_figure("validation/cross_attention",
                                 plot_attention(result.attention, heads=False), update)
-        self._writer.flush()
 
     def finished(self, update: int, config: Config, scores: dict[str, float]) -> None:
         """The settings as hyperparameters beside the final scores."""
@@ -91,26 +100,12 @@ class Monitor:
         for name, value in scores.items():
             self._writer.add_scalar(name, value, update)
 
+    def flush(self) -> None:
+        """What was drawn so far survives whatever happens to this process."""
+        if self._writes:
+            self._writer.flush()
+
     def close(self) -> None:
         self.end_epoch()
-        self._writer.close()
-
-
-class Meter:
-    """Counts over the updates since the last point, and the time they took."""
-
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        self.tokens = self.source_tokens = self.places = 0
-        self.started = time.monotonic()
-
-    def add(self, batch: Batch) -> None:
-        self.tokens += batch.tokens
-        self.source_tokens += batch.source_tokens
-        self.places += batch.src.numel() + batch.tgt_out.numel()
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.started
+        if self._writes:
+            self._writer.close()

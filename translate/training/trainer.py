@@ -1,46 +1,63 @@
-"""The training loop: updates, validation, early stopping, checkpoints."""
+"""The training loop: updates, validation, early stopping, and states to go on from."""
 
 import math
+import signal
 import sys
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from translate.allocator import keep_freed_memory
 from translate.config import Config
-from translate.data.batching import Batch, TokenBatchSampler, make_batch
+from translate.data.batching import Batch, TokenBatchSampler
 from translate.data.encoding import EncodedCorpus
 from translate.data.lines import write_lines
 from translate.data.vocabulary import PAD
 from translate.errors import UserError
 from translate.runs import Run, build_model, pick_device
 from translate.training.checkpoint import (
+    Interval,
     Progress,
     average_recent,
     load_last,
+    random_states,
     save_best,
     save_last,
     save_recent,
 )
-from translate.training.loss import LabelSmoothingLoss, Loss, batch_loss
-from translate.training.monitor import Meter, Monitor, duration
-from translate.training.precision import autocast, pick_dtype
-from translate.training.schedule import noam
+from translate.training.interruption import Stopped, StopRequest
+from translate.training.loading import Counts, Rows, load
+from translate.training.loss import LabelSmoothingLoss
+from translate.training.monitor import Monitor, duration
+from translate.training.processes import Processes
+from translate.training.update import Measured, Updater
 from translate.training.validation import ParallelText, Validation, perplexity, validate
 
 _TIMED = 20  # updates before the end is predicted
 _LONG = 6 * 3600  # seconds of training on a CPU after which another config is recommended
 
 
+class _Pending(NamedTuple):
+    """An update whose figures are still on the device."""
+
+    number: int
+    tokens: int
+    shapes: str
+    measured: Measured
+
+
 class Trainer:
-    """One run, from its first update or its last checkpoint to its end."""
+    """One run, from its first update or its last state to its end.
+
+    Of several processes the first validates and writes; the others follow its progress.
+    """
 
     def __init__(
-        self, config: Config, corpus: EncodedCorpus, text: ParallelText, run: Run
+        self, config: Config, corpus: EncodedCorpus, text: ParallelText, run: Run,
+        processes: Processes | None = None,
     ) -> None:
         self.config = config
         self.device = pick_device(config.device)
@@ -49,141 +66,198 @@ class Trainer:
         self._run = run
         self._corpus = corpus
         self._text = text
+        self._processes = processes or Processes()
         check_positions(config, corpus)
         torch.manual_seed(config.seed)
         source_size, target_size = len(corpus.source.vocabulary), len(corpus.target.vocabulary)
         self.model = build_model(config, source_size, target_size).to(self.device)
         self._criterion = LabelSmoothingLoss(target_size, PAD, config.training.label_smoothing)
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0,
-                                          betas=config.training.adam_betas,
-                                          eps=config.training.adam_epsilon, fused=True)
-        self._dtype = pick_dtype(config.training.precision, self.device)
-        self._scaler = torch.amp.GradScaler(self.device.type,
-                                            enabled=self._dtype is torch.float16)
+        self._updater = Updater(config, self.model, self._criterion, self.device, self._processes)
+        self.optimizer = self._updater.optimizer
+        if not self._processes.first:  # each draws its own dropout
+            torch.manual_seed(config.seed + self._processes.index)
         self._sampler = TokenBatchSampler(corpus.train, config.training.batch_tokens, config.seed)
-        self.progress = load_last(run, self.model, self.optimizer, self._scaler) or Progress()
+        with self._processes.first_goes_ahead():
+            self.progress = load_last(run, self.model, self.optimizer, self._updater.scaler,
+                                      self._processes.index) or Progress()
         self._updates_per_epoch = len(self._plan(self.progress.epoch))
-        self.monitor = Monitor(run, config, self.progress.update)
-        self._meter = Meter()
+        self.monitor = Monitor(run, config, self.progress.update, self._processes.first)
+        self._stop = StopRequest()
         self._said_end = False
-        self._losses: list[Loss] = []  # of the batches since the last point, on the device
+        self._pending: list[_Pending] = []
+        self._saved = self._counted = time.monotonic()
 
     def run(self) -> None:
-        """Train to the end. What an interruption leaves is the state of the last validation."""
-        self.monitor.say(self._introduction())
-        try:
-            while not self._finished():
-                self._epoch()
-        finally:
-            self.monitor.end_epoch()
-        self._try_average()
+        """Train to the end.
 
-    def update(self, batches: Sequence[Batch]) -> Tensor:
+        Raises:
+            Stopped: by SIGINT or SIGTERM; the next run begins where this one ended.
+        """
+        self.monitor.say(self._introduction())
+        with self._stop.heeded():
+            try:
+                if self.progress.due:
+                    self._validate()
+                while not self._finished():
+                    self._epoch()
+                self._try_average()
+                if self._stop.received:
+                    raise Stopped(self._stop.received, self.progress.update)
+            finally:
+                self.monitor.end_epoch()
+
+    def update(self, batches: Sequence[Batch], counts: Counts | None = None) -> Tensor:
         """One step of the optimiser on the mean loss over all tokens of the batches.
 
+        With several processes the batches are those of this one, and the counts are of all.
         Returns the norm of the gradient before clipping.
         """
-        training = self.config.training
-        self.progress.update += 1
-        rate = noam(self.progress.update, self.config.model.d_model, training.warmup,
-                    training.factor)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.zero_grad(set_to_none=True)
-        tokens = sum(batch.tokens for batch in batches)
-        for batch in batches:
-            with autocast(self.device, self._dtype):
-                loss = batch_loss(self.model, self._criterion, batch.to(self.device))
-            self._scaler.scale(loss.smoothed / tokens).backward()
-            self._losses.append(Loss(loss.smoothed.detach(), loss.nll))
-            self._meter.add(batch)
-        self._scaler.unscale_(self.optimizer)
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(),
-                                              training.clip_norm or math.inf)
-        self._scaler.step(self.optimizer)
-        self._scaler.update()
-        return norm
+        progress, interval = self.progress, self.progress.interval
+        counts = counts or Counts.of(batches)
+        progress.update += 1
+        before = self._updater.splits
+        measured = self._updater(progress.update, batches, counts.tokens)
+        if self._updater.splits > before == 0:
+            self.monitor.say(f"update {progress.update:,} did not fit into the device's memory: "
+                             "its batches were halved, with the same gradient, and so will be "
+                             "others like it")
+        shapes = ", ".join(f"{len(b.src)} pairs of {b.src.size(1)} source and {b.tgt_in.size(1)} "
+                           "target tokens" for b in batches)
+        self._pending.append(_Pending(progress.update, counts.tokens, shapes, measured))
+        interval.source_tokens += counts.source_tokens
+        interval.places += counts.places
+        return measured.norm
 
     def _epoch(self) -> None:
         """What is left of the epoch under way."""
         progress, training = self.progress, self.config.training
-        plan = self._plan(progress.epoch)
-        self.monitor.start_epoch(progress.epoch, len(plan), progress.position)
+        first, plan = progress.position, self._plan(progress.epoch)
+        self.monitor.start_epoch(progress.epoch, len(plan), first)
         self.model.train()
-        self._meter.reset()
-        first, started = progress.position, time.monotonic()
-        for done, rows in enumerate(plan[progress.position:], start=progress.position + 1):
-            norm = self.update([make_batch(self._corpus.train, r) for r in rows])
+        self._counted = started = time.monotonic()
+        updates = load(self._corpus.train, plan[first:], self.device, self._processes)
+        for done, (batches, counts) in enumerate(updates, start=first + 1):
+            self.update(batches, counts)
             progress.position = done
             self.monitor.tick()
             if done - first == _TIMED and not self._said_end:
                 self._say_expected_end((time.monotonic() - started) / _TIMED)
             if done == len(plan):
                 progress.epoch, progress.position = progress.epoch + 1, 0
-            due = done == len(plan) or progress.update == training.max_updates or (
+            progress.due = done == len(plan) or progress.update == training.max_updates or bool(
                 training.validate_every and progress.update % training.validate_every == 0)
-            if progress.update % training.log_every == 0 or due:
-                self._log(norm)
-            if due:
+            if progress.update % training.log_every == 0 or progress.due:
+                self._log()
+            stop, late = self._processes.any(
+                self._stop.received > 0,
+                time.monotonic() - self._saved >= 60 * training.save_minutes)
+            if stop:
+                self._save_and_stop()
+            if progress.due:
                 self._validate()
-                if self._finished():
-                    break
+                progress = self.progress
+            elif late:
+                self._save()
+            if self._finished():
+                break
         self.monitor.end_epoch()
 
-    def _log(self, norm: Tensor) -> None:
-        """A point of the curves, from what was computed since the last one."""
-        progress, meter = self.progress, self._meter
-        self._stop_if_not_finite()
-        seconds = meter.seconds
-        progress.seconds += seconds
-        smoothed, nll = (sum(float(loss[n]) for loss in self._losses) for n in range(2))
-        progress.loss_sum += smoothed
-        progress.loss_tokens += meter.tokens
+    def _read(self) -> None:
+        """Wait for the device, and add what it has measured to the interval.
+
+        Raises:
+            UserError: too many updates in a row were left out.
+        """
+        progress, interval = self.progress, self.progress.interval
+        pending, self._pending = self._pending, []
+        for number, tokens, shapes, measured in pending:
+            if measured.finite:
+                smoothed, nll = measured.loss.tolist()
+                interval.smoothed += smoothed
+                interval.nll += nll
+                interval.tokens += tokens
+                interval.norm = float(measured.norm)
+                progress.skipped_in_a_row = 0
+                continue
+            progress.skipped += 1
+            progress.skipped_in_a_row += 1
+            if progress.skipped_in_a_row == self.config.training.max_skipped:
+                raise self._diverged(f"{progress.skipped_in_a_row} updates in a row had a loss or "
+                                     f"gradient that is not finite, the last of them update "
+                                     f"{number:,} ({shapes})")
+        now = time.monotonic()
+        interval.seconds += now - self._counted
+        self._counted = now
+
+    def _log(self) -> None:
+        """A point of the curves, from what was trained since the last one."""
+        self._read()
+        progress, interval = self.progress, self.progress.interval
+        progress.interval = Interval()
+        progress.seconds += interval.seconds
+        progress.loss_sum += interval.smoothed
+        progress.loss_tokens += interval.tokens
+        tokens = max(interval.tokens, 1)  # 0 where every update was left out
         self.monitor.training(progress.update, {
-            "loss": smoothed / meter.tokens,
-            "perplexity": perplexity(nll / meter.tokens),
+            "loss": interval.smoothed / tokens,
+            "perplexity": perplexity(interval.nll / tokens),
             "learning_rate": self.optimizer.param_groups[0]["lr"],
-            "gradient_norm": float(norm),
-            "tokens_per_second": (meter.tokens + meter.source_tokens) / seconds,
-            "padding_share": 1 - (meter.tokens + meter.source_tokens) / meter.places,
+            "gradient_norm": interval.norm,
+            "tokens_per_second": (interval.tokens + interval.source_tokens) / interval.seconds,
+            "padding_share": 1 - (interval.tokens + interval.source_tokens) / interval.places,
+            "skipped_updates": progress.skipped,
         }, self._remaining())
-        self._losses.clear()
-        meter.reset()
 
-    def _stop_if_not_finite(self) -> None:
-        sums = torch.stack([loss.smoothed for loss in self._losses]).tolist()
-        size = self.config.training.accumulate  # only the last update of an epoch can have fewer
-        first = self.progress.update + 1 - math.ceil(len(sums) / size)
-        for n, value in enumerate(sums):
-            if not math.isfinite(value):
-                raise self._diverged(value, first + n // size)
-
-    def _diverged(self, loss: float, update: int) -> UserError:
+    def _diverged(self, what: str) -> UserError:
         return UserError(
-            f"the loss became {loss} in update {update}; the last good checkpoint is in "
-            f"{self._run.folder}.\nUsual causes: a learning rate too high (training.factor, "
-            "training.warmup), no clipping (training.clip_norm), overflow in fp16 "
-            "(training.precision), post-norm in a deep model (model.norm)")
+            f"{what}; the last good checkpoint is in {self._run.folder}.\n"
+            "Usual causes: a learning rate too high (training.factor, training.warmup), no "
+            "clipping (training.clip_norm), overflow in fp16 (training.precision), post-norm in a "
+            "deep model (model.norm)")
+
+    def _save(self) -> None:
+        """The state to go on from; all processes take part."""
+        self._read()
+        self.monitor.flush()  # or the curves of a run that is killed would have a gap
+        states = self._processes.gather(random_states())
+        if self._processes.first:
+            save_last(self._run, self.model, self.optimizer, self._updater.scaler, self.progress,
+                      states)
+        self._saved = time.monotonic()
+
+    def _save_and_stop(self) -> None:
+        self._save()
+        raise Stopped(self._stop.received or signal.SIGTERM, self.progress.update)
 
     def _validate(self) -> None:
-        """Score the model, keep it if it is the best, and save the state to go on from."""
-        progress, training = self.progress, self.config.training
-        meter = Meter()
-        result = self._score()
+        """Score the model, keep it if it is the best, and save the state."""
+        started = time.monotonic()
+        result = self._score_unless_stopped() if self._processes.first else None
+        if result:
+            self.progress.seconds += time.monotonic() - started
+            self._judge(result)
+        stopped, self.progress = self._processes.from_first((result is None, self.progress))
+        if stopped:
+            self._save_and_stop()
+        self._save()
+        self.model.train()
+        self._counted = time.monotonic()
+
+    def _judge(self, result: Validation) -> None:
+        progress = self.progress
         if not math.isfinite(result.loss):  # the last update broke the weights
-            raise self._diverged(result.loss, progress.update)
+            raise self._diverged(f"the validation loss became {result.loss} in update "
+                                 f"{progress.update:,}")
         is_best = self._keep_if_best(result)
-        save_recent(self._run, self.model, progress.update, training.average)
+        save_recent(self._run, self.model, progress.update, self.config.training.average)
         (self._run.folder / "validation").mkdir(exist_ok=True)
         write_lines(self._run.folder / "validation" / f"{progress.update:08d}.en",
                     result.hypotheses)
-        progress.seconds += meter.seconds
-        training_loss = progress.loss_sum / progress.loss_tokens
-        progress.loss_sum, progress.loss_tokens = 0.0, 0
+        training_loss = progress.loss_sum / max(progress.loss_tokens, 1)
+        progress.loss_sum, progress.loss_tokens, progress.due = 0.0, 0, False
         progress.validations.append({
             "update": progress.update, "seconds": progress.seconds, "loss": result.loss,
             "bleu": result.bleu.value, "training_loss": training_loss})
-        save_last(self._run, self.model, self.optimizer, self._scaler, progress)
         self.monitor.validation(progress.update, result, self._text)
         epochs = progress.epoch + progress.position / self._updates_per_epoch
         self.monitor.say(
@@ -191,12 +265,10 @@ class Trainer:
             f"validation loss {result.loss:.3f}, perplexity {result.perplexity:.2f}, "
             f"BLEU {result.bleu.value:.2f}{' (best)' if is_best else ''}; "
             f"{duration(progress.seconds)} so far, {duration(self._remaining())} left")
-        self.model.train()
-        self._meter.reset()
 
     def _score(self) -> Validation:
         return validate(self.model, self._criterion, self.config, self._corpus, self._text,
-                        self._dtype)
+                        self._updater.dtype)
 
     def _keep_if_best(self, result: Validation) -> bool:
         progress = self.progress
@@ -208,21 +280,33 @@ class Trainer:
         save_best(self._run, self.model, progress)
         return True
 
+    def _score_unless_stopped(self) -> Validation | None:
+        try:
+            with self._stop.at_once():
+                return self._score()
+        except KeyboardInterrupt:
+            return None
+
     def _try_average(self) -> None:
         """The mean of the last checkpoints becomes the best one if it validates better."""
+        is_best = self._processes.from_first(self._processes.first and self._average_is_best())
+        if is_best:  # what a run that is trained further has to beat
+            self._save()
+
+    def _average_is_best(self) -> bool:
         average, count = average_recent(self._run, self.progress.update)
         if count < 2:
-            return
+            return False
         trained = {name: p.detach().clone() for name, p in self.model.named_parameters()}
         self.model.load_state_dict(average, strict=False)
-        result = self._score()
-        is_best = self._keep_if_best(result)
+        result = self._score_unless_stopped()
+        is_best = result is not None and self._keep_if_best(result)
         self.model.load_state_dict(trained, strict=False)
-        if is_best:  # what a run that is trained further has to beat
-            save_last(self._run, self.model, self.optimizer, self._scaler, self.progress)
-        verdict = "the best" if is_best else "no better than the best"
-        self.monitor.say(f"mean of the last {count} checkpoints: validation loss "
-                         f"{result.loss:.3f}, BLEU {result.bleu.value:.2f}; {verdict}")
+        if result:
+            verdict = "the best" if is_best else "no better than the best"
+            self.monitor.say(f"mean of the last {count} checkpoints: validation loss "
+                             f"{result.loss:.3f}, BLEU {result.bleu.value:.2f}; {verdict}")
+        return is_best
 
     def _finished(self) -> bool:
         progress, training = self.progress, self.config.training
@@ -230,7 +314,7 @@ class Trainer:
                 or (training.max_updates is not None and progress.update >= training.max_updates)
                 or (training.patience is not None and progress.stale >= training.patience))
 
-    def _plan(self, epoch: int) -> list[list[NDArray[np.int64]]]:
+    def _plan(self, epoch: int) -> list[list[Rows]]:
         """The rows of every batch of every update of an epoch."""
         batches, size = self._sampler.batches(epoch), self.config.training.accumulate
         return [batches[i:i + size] for i in range(0, len(batches), size)]
@@ -243,9 +327,11 @@ class Trainer:
         if not (config.text.subwords and config.text.subwords.joint):
             sizes += f" German and {len(corpus.target.vocabulary):,} English"
         parameters = sum(p.numel() for p in self.model.parameters())
+        if self._processes.number > 1:
+            threads += f", {self._processes.number} processes"
         start = (f"going on after update {progress.update:,}" if progress.update
                  else f"{self._updates_per_epoch:,} updates an epoch")
-        return (f"training {self._run.folder} on {self.device}{threads}, {self._dtype}: "
+        return (f"training {self._run.folder} on {self.device}{threads}, {self._updater.dtype}: "
                 f"{parameters:,} parameters\n"
                 f"corpus {config.data.corpus}: {len(corpus.train):,} pairs (dropped: {dropped}), "
                 f"vocabulary {sizes}, {start}, at most {self._total_updates():,} in all")
