@@ -118,6 +118,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 
 @pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """A folder with the corpus and the config, and nothing trained."""
+    write_corpus(tmp_path)
+    write_config(tmp_path, epochs=2)
+    return tmp_path
+
+
+@pytest.fixture
 def copy(trained: Trained, tmp_path: Path) -> Path:
     """A copy of that folder, to do with as a test likes."""
     return shutil.copytree(trained.folder, tmp_path / "copy")

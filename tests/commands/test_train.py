@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,61 @@ def test_training_ends_with_the_test_scores_and_the_next_commands(trained: Any) 
     assert f"epoch {trained.epochs}" in err and "validation loss" in err and "(best)" in err
 
 
-def test_an_interrupted_run_says_so_and_goes_on_from_its_last_validation(trained: Any) -> None:
-    # Shells show both as 130; Python kills itself if the signal came while it ran an exec().
-    assert trained.interrupted.code in (130, -signal.SIGINT)
-    assert "the same command goes on from the last validation" in trained.interrupted.err
+def test_a_run_stopped_by_ctrl_c_says_so_and_goes_on_from_there(trained: Any) -> None:
+    assert trained.interrupted.code == 130
+    assert (f"stopped by SIGINT after update {trained.update:,}; the state is saved, and the same "
+            "command goes on from there") in trained.interrupted.err
     assert "Traceback" not in trained.interrupted.err
-    assert f"going on after update {trained.update}" in trained.resumed.err
+    assert f"going on after update {trained.update:,}" in trained.resumed.err
     report = json.loads((trained.folder / RUN / "report.json").read_text(encoding="utf-8"))
     updates = [validation["update"] for validation in report["validations"]]
-    assert updates == sorted(set(updates)) and trained.update in updates[:-1]
+    assert updates == sorted(set(updates))
     assert report["updates"] == updates[-1] and report["epochs"] == trained.epochs
+
+
+def test_sigterm_ends_a_run_as_ctrl_c_does_with_the_code_that_schedulers_know(
+        corpus: Path, shell: Any) -> None:
+    process, update = begin(corpus, shell)
+    process.send_signal(signal.SIGTERM)
+    result = shell.finish(process)
+    assert result.code == 143
+    assert "stopped by SIGTERM after update" in result.err and "Traceback" not in result.err
+    saved = json.loads((corpus / RUN / "last/state.json").read_text("utf-8"))["progress"]["update"]
+    assert f"after update {saved:,};" in result.err and saved >= update
+
+
+def test_a_second_ctrl_c_stops_at_once(corpus: Path, shell: Any) -> None:
+    process, _ = begin(corpus, shell, "--set", "training.batch_tokens=4000", "--set",
+                       "training.accumulate=1000")  # seconds an update
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    result = shell.finish(process)
+    assert result.code in (130, -signal.SIGINT)
+    assert "Traceback" not in result.err
+
+
+def begin(folder: Path, shell: Any, *arguments: str) -> tuple[Any, int]:
+    """A run that saves its state after every update, once it has saved one."""
+    process = shell.start(folder, "train", "--config", "tiny.yaml", "--set",
+                          "training.epochs=1000", "--set", "training.save_minutes=0", *arguments)
+    state = folder / RUN / "last/state.json"
+    while not state.exists() and process.poll() is None:
+        time.sleep(0.02)
+    return process, json.loads(state.read_text("utf-8"))["progress"]["update"]
+
+
+def test_a_run_that_is_being_trained_is_not_trained_by_another_process(
+        corpus: Path, shell: Any, refused: Any) -> None:
+    process, _ = begin(corpus, shell)
+    for more in ((), ("--fresh",)):
+        refused(shell.call(corpus, "train", "--config", "tiny.yaml", *more),
+                f"checkpoints/tiny is being trained by process {process.pid} on ", "wait for it")
+    process.kill()  # which leaves the file of the lock behind
+    shell.finish(process)
+    result = shell.call(corpus, "train", "--config", "tiny.yaml", "--set",
+                        "training.max_updates=1")
+    assert result.code == 0, result.err
 
 
 def test_a_run_folder_holds_what_the_design_says_and_no_code(trained: Any) -> None:

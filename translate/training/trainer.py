@@ -68,6 +68,10 @@ class Trainer:
         self._text = text
         self._processes = processes or Processes()
         check_positions(config, corpus)
+        if config.training.accumulate % self._processes.number:
+            raise UserError(f"training.accumulate={config.training.accumulate} batches an update "
+                            f"cannot be shared out evenly among {self._processes.number} "
+                            "processes; set it to a multiple of that")
         torch.manual_seed(config.seed)
         source_size, target_size = len(corpus.source.vocabulary), len(corpus.target.vocabulary)
         self.model = build_model(config, source_size, target_size).to(self.device)
@@ -96,7 +100,7 @@ class Trainer:
         self.monitor.say(self._introduction())
         with self._stop.heeded():
             try:
-                if self.progress.due:
+                if self.progress.due or self._ends_unvalidated():
                     self._validate()
                 while not self._finished():
                     self._epoch()
@@ -313,6 +317,11 @@ class Trainer:
         return (progress.epoch >= training.epochs
                 or (training.max_updates is not None and progress.update >= training.max_updates)
                 or (training.patience is not None and progress.stale >= training.patience))
+
+    def _ends_unvalidated(self) -> bool:
+        """Whether a limit was lowered to where the last state was saved, between validations."""
+        scored = [int(validation["update"]) for validation in self.progress.validations]
+        return self._finished() and self.progress.update not in scored
 
     def _plan(self, epoch: int) -> list[list[Rows]]:
         """The rows of every batch of every update of an epoch."""
