@@ -1,8 +1,11 @@
 """The same run twice, and a run that was cut off: the same weights, bit for bit."""
 
+import itertools
+import os
 import random
 import resource
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from translate.errors import UserError
 from translate.runs import Run, load_weights
 from translate.storage import read_tensors, write_tensors
 from translate.training.checkpoint import load_last
+from translate.training.interruption import Stopped
 from translate.training.monitor import Monitor
 from translate.training.schedule import noam
 from translate.training.trainer import Trainer
@@ -189,6 +193,32 @@ def test_weights_of_another_configuration_are_refused_by_the_name_of_the_tensor(
         with pytest.raises(UserError, match=f"(?s)belong to another configuration: {name}"):
             load_weights(other.model, read_tensors(path), path)
         assert all(map(torch.equal, before, other.model.parameters()))
+
+
+@pytest.mark.parametrize(("owner", "method", "call"), [
+    (Trainer, "update", 6), (Trainer, "_score", 2), (Trainer, "_log", 1), (Trainer, "_score", 5),
+], ids=["in an update", "in a validation", "just before a validation", "in that of the average"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
+def test_a_run_stopped_by_a_signal_saves_its_state_and_ends_like_one_that_was_not(
+        start: Start, uninterrupted: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch,
+        owner: Any, method: str, call: int, number: signal.Signals) -> None:
+    original, calls = getattr(owner, method), itertools.count(1)
+
+    def with_signal(*arguments: Any) -> Any:
+        if next(calls) == call:
+            os.kill(os.getpid(), number)
+        return original(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, method, with_signal)
+        with pytest.raises(Stopped) as stop:
+            complete(start, "cut")
+    assert stop.value.exit_code == {signal.SIGINT: 130, signal.SIGTERM: 143}[number]
+    resumed = start(SETTINGS, name="cut")
+    assert resumed.progress.update == stop.value.update == {"update": 6, "_score": (6, 12)[call > 2],
+                                                            "_log": 4}[method]
+    resumed.run()
+    assert_equal(state(Run(Path("checkpoints/cut"))), uninterrupted)
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {

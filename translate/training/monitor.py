@@ -5,6 +5,7 @@ import time
 from itertools import islice
 from typing import Any
 
+import torch
 from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
 from tqdm import tqdm
@@ -15,6 +16,7 @@ from translate.runs import Run
 from translate.training.validation import ParallelText, Validation
 
 _QUIET = 60  # seconds without a line after which one is due where there is no bar
+_LONG = 6 * 3600  # seconds of training on a CPU after which another config is recommended
 _SAMPLES = 8  # validation sentences shown with their translations
 
 
@@ -59,6 +61,13 @@ class Monitor:
         self._said = time.monotonic()
         tqdm.write(message, file=sys.stderr)
         sys.stderr.flush()
+
+    def expect(self, pace: float, remaining: float, device: torch.device) -> None:
+        """When the end is to be expected, from the pace in seconds an update."""
+        self.say(f"{pace:.2f} s an update: about {duration(remaining)} left, validations aside")
+        if device.type == "cpu" and remaining > _LONG:
+            self.say("That is a configuration for a GPU. On a CPU use configs/multi30k.yaml (a "
+                     "real corpus) or configs/sample.yaml (minutes).")
 
     def end_epoch(self) -> None:
         if self._bar is not None:

@@ -5,7 +5,6 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,25 +27,22 @@ from translate.training.checkpoint import (
     save_last,
     save_recent,
 )
+from translate.training.figures import Figures, diverged
 from translate.training.interruption import Stopped, StopRequest
 from translate.training.loading import Counts, Rows, load
 from translate.training.loss import LabelSmoothingLoss
 from translate.training.monitor import Monitor, duration
 from translate.training.processes import Processes
-from translate.training.update import Measured, Updater
-from translate.training.validation import ParallelText, Validation, perplexity, validate
+from translate.training.update import Updater
+from translate.training.validation import (
+    ParallelText,
+    Validation,
+    check_positions,
+    perplexity,
+    validate,
+)
 
 _TIMED = 20  # updates before the end is predicted
-_LONG = 6 * 3600  # seconds of training on a CPU after which another config is recommended
-
-
-class _Pending(NamedTuple):
-    """An update whose figures are still on the device."""
-
-    number: int
-    tokens: int
-    shapes: str
-    measured: Measured
 
 
 class Trainer:
@@ -88,8 +84,8 @@ class Trainer:
         self.monitor = Monitor(run, config, self.progress.update, self._processes.first)
         self._stop = StopRequest()
         self._said_end = False
-        self._pending: list[_Pending] = []
-        self._saved = self._counted = time.monotonic()
+        self._figures = Figures(config.training.max_skipped)
+        self._saved = time.monotonic()
 
     def run(self) -> None:
         """Train to the end.
@@ -116,7 +112,7 @@ class Trainer:
         With several processes the batches are those of this one, and the counts are of all.
         Returns the norm of the gradient before clipping.
         """
-        progress, interval = self.progress, self.progress.interval
+        progress = self.progress
         counts = counts or Counts.of(batches)
         progress.update += 1
         before = self._updater.splits
@@ -125,11 +121,7 @@ class Trainer:
             self.monitor.say(f"update {progress.update:,} did not fit into the device's memory: "
                              "its batches were halved, with the same gradient, and so will be "
                              "others like it")
-        shapes = ", ".join(f"{len(b.src)} pairs of {b.src.size(1)} source and {b.tgt_in.size(1)} "
-                           "target tokens" for b in batches)
-        self._pending.append(_Pending(progress.update, counts.tokens, shapes, measured))
-        interval.source_tokens += counts.source_tokens
-        interval.places += counts.places
+        self._figures.add(progress, batches, counts, measured)
         return measured.norm
 
     def _epoch(self) -> None:
@@ -138,14 +130,18 @@ class Trainer:
         first, plan = progress.position, self._plan(progress.epoch)
         self.monitor.start_epoch(progress.epoch, len(plan), first)
         self.model.train()
-        self._counted = started = time.monotonic()
+        self._figures.start()
+        started = time.monotonic()
         updates = load(self._corpus.train, plan[first:], self.device, self._processes)
         for done, (batches, counts) in enumerate(updates, start=first + 1):
             self.update(batches, counts)
             progress.position = done
             self.monitor.tick()
             if done - first == _TIMED and not self._said_end:
-                self._say_expected_end((time.monotonic() - started) / _TIMED)
+                self._said_end = True
+                pace = (time.monotonic() - started) / _TIMED
+                left = (self._total_updates() - progress.update) * pace
+                self.monitor.expect(pace, left, self.device)
             if done == len(plan):
                 progress.epoch, progress.position = progress.epoch + 1, 0
             progress.due = done == len(plan) or progress.update == training.max_updates or bool(
@@ -166,36 +162,9 @@ class Trainer:
                 break
         self.monitor.end_epoch()
 
-    def _read(self) -> None:
-        """Wait for the device, and add what it has measured to the interval.
-
-        Raises:
-            UserError: too many updates in a row were left out.
-        """
-        progress, interval = self.progress, self.progress.interval
-        pending, self._pending = self._pending, []
-        for number, tokens, shapes, measured in pending:
-            if measured.finite:
-                smoothed, nll = measured.loss.tolist()
-                interval.smoothed += smoothed
-                interval.nll += nll
-                interval.tokens += tokens
-                interval.norm = float(measured.norm)
-                progress.skipped_in_a_row = 0
-                continue
-            progress.skipped += 1
-            progress.skipped_in_a_row += 1
-            if progress.skipped_in_a_row == self.config.training.max_skipped:
-                raise self._diverged(f"{progress.skipped_in_a_row} updates in a row had a loss or "
-                                     f"gradient that is not finite, the last of them update "
-                                     f"{number:,} ({shapes})")
-        now = time.monotonic()
-        interval.seconds += now - self._counted
-        self._counted = now
-
     def _log(self) -> None:
         """A point of the curves, from what was trained since the last one."""
-        self._read()
+        self._figures.read(self.progress)
         progress, interval = self.progress, self.progress.interval
         progress.interval = Interval()
         progress.seconds += interval.seconds
@@ -212,16 +181,9 @@ class Trainer:
             "skipped_updates": progress.skipped,
         }, self._remaining())
 
-    def _diverged(self, what: str) -> UserError:
-        return UserError(
-            f"{what}; the last good checkpoint is in {self._run.folder}.\n"
-            "Usual causes: a learning rate too high (training.factor, training.warmup), no "
-            "clipping (training.clip_norm), overflow in fp16 (training.precision), post-norm in a "
-            "deep model (model.norm)")
-
     def _save(self) -> None:
         """The state to go on from; all processes take part."""
-        self._read()
+        self._figures.read(self.progress)
         self.monitor.flush()  # or the curves of a run that is killed would have a gap
         states = self._processes.gather(random_states())
         if self._processes.first:
@@ -243,15 +205,15 @@ class Trainer:
         stopped, self.progress = self._processes.from_first((result is None, self.progress))
         if stopped:
             self._save_and_stop()
+        self._figures.start()
         self._save()
         self.model.train()
-        self._counted = time.monotonic()
 
     def _judge(self, result: Validation) -> None:
         progress = self.progress
         if not math.isfinite(result.loss):  # the last update broke the weights
-            raise self._diverged(f"the validation loss became {result.loss} in update "
-                                 f"{progress.update:,}")
+            raise diverged(f"the validation loss became {result.loss} in update "
+                           f"{progress.update:,}")
         is_best = self._keep_if_best(result)
         save_recent(self._run, self.model, progress.update, self.config.training.average)
         (self._run.folder / "validation").mkdir(exist_ok=True)
@@ -330,30 +292,20 @@ class Trainer:
 
     def _introduction(self) -> str:
         config, corpus, progress = self.config, self._corpus, self.progress
-        threads = f" ({torch.get_num_threads()} threads)" if self.device.type == "cpu" else ""
+        how = f" ({torch.get_num_threads()} threads)" if self.device.type == "cpu" else ""
+        if self._processes.number > 1:
+            how += f", {self._processes.number} processes"
         dropped = ", ".join(f"{n:,} {why}" for why, n in corpus.dropped.items() if n) or "none"
         sizes = f"{len(corpus.source.vocabulary):,}"
         if not (config.text.subwords and config.text.subwords.joint):
             sizes += f" German and {len(corpus.target.vocabulary):,} English"
         parameters = sum(p.numel() for p in self.model.parameters())
-        if self._processes.number > 1:
-            threads += f", {self._processes.number} processes"
         start = (f"going on after update {progress.update:,}" if progress.update
                  else f"{self._updates_per_epoch:,} updates an epoch")
-        return (f"training {self._run.folder} on {self.device}{threads}, {self._updater.dtype}: "
+        return (f"training {self._run.folder} on {self.device}{how}, {self._updater.dtype}: "
                 f"{parameters:,} parameters\n"
                 f"corpus {config.data.corpus}: {len(corpus.train):,} pairs (dropped: {dropped}), "
                 f"vocabulary {sizes}, {start}, at most {self._total_updates():,} in all")
-
-    def _say_expected_end(self, pace: float) -> None:
-        """Once, after the first updates; `pace` is in seconds an update."""
-        self._said_end = True
-        remaining = (self._total_updates() - self.progress.update) * pace
-        self.monitor.say(f"{pace:.2f} s an update: about {duration(remaining)} left, "
-                         "validations aside")
-        if self.device.type == "cpu" and remaining > _LONG:
-            self.monitor.say("That is a configuration for a GPU. On a CPU use configs/multi30k.yaml"
-                             " (a real corpus) or configs/sample.yaml (minutes).")
 
     def _total_updates(self) -> int:
         training = self.config.training
@@ -364,12 +316,3 @@ class Trainer:
         progress = self.progress
         updates = max(self._total_updates() - progress.update, 0)
         return updates * progress.seconds / max(progress.update, 1)
-
-
-def check_positions(config: Config, corpus: EncodedCorpus) -> None:
-    """Validation pairs are never dropped, so a learned table must be long enough for them."""
-    longest = int(max(side.lengths.max() for side in
-                      (corpus.validation.source, corpus.validation.target))) + 1
-    if config.model.positions == "learned" and longest > config.model.max_positions:
-        raise UserError(f"model.max_positions={config.model.max_positions} is less than the "
-                        f"longest validation sentence with <eos>, {longest} tokens; raise it")

@@ -11,6 +11,7 @@ from translate.data.batching import TokenBatchSampler, make_batch
 from translate.data.encoding import EncodedCorpus
 from translate.decoding.scores import Score, bleu
 from translate.decoding.translator import Attention, Translator
+from translate.errors import UserError
 from translate.model.transformer import Transformer
 from translate.training.loss import LabelSmoothingLoss, batch_loss
 from translate.training.precision import autocast
@@ -61,6 +62,15 @@ def validate(
     hypotheses = [translation.text for translation in translations]
     return Validation(smoothed / tokens, perplexity(nll / tokens), bleu(hypotheses, text.reference),
                       hypotheses, attention)
+
+
+def check_positions(config: Config, corpus: EncodedCorpus) -> None:
+    """Validation pairs are never dropped, so a learned table must be long enough for them."""
+    longest = int(max(side.lengths.max() for side in
+                      (corpus.validation.source, corpus.validation.target))) + 1
+    if config.model.positions == "learned" and longest > config.model.max_positions:
+        raise UserError(f"model.max_positions={config.model.max_positions} is less than the "
+                        f"longest validation sentence with <eos>, {longest} tokens; raise it")
 
 
 def perplexity(nll: float) -> float:
