@@ -1,6 +1,10 @@
 """One update: what accumulation, clipping and precision do to the gradient and the weights."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +17,8 @@ from translate.data.batching import make_batch
 from translate.data.encoding import EncodedCorpus
 from translate.errors import UserError
 from translate.training.schedule import noam
-from translate.training.trainer import Trainer, check_positions
+from translate.training.trainer import Trainer
+from translate.training.validation import check_positions
 
 Start = Callable[..., Trainer]
 
@@ -148,3 +153,50 @@ def test_a_learned_table_shorter_than_a_validation_sentence_is_refused(
     check_positions(config, encoded)
     with pytest.raises(UserError, match="longest validation sentence"):
         check_positions(short, encoded)
+
+
+def test_gradient_checkpointing_changes_neither_gradients_nor_what_dropout_draws(
+        start: Start, encoded: EncodedCorpus) -> None:
+    batch = make_batch(encoded.train, np.arange(20))
+    found = []
+    for again in (False, True):
+        trainer = start({"gradient_checkpointing": again},
+                        {"attention_dropout": 0.1, "encoder_layers": 2}, name=f"again-{again}")
+        norm = trainer.update([batch])
+        found.append({"norm": norm, **gradients(trainer)})
+    assert found[0].keys() == found[1].keys()
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+
+
+def test_gradient_checkpointing_keeps_less_for_the_gradient(
+        start: Start, encoded: EncodedCorpus) -> None:
+    batch = make_batch(encoded.train, np.arange(20))
+    kept = []
+    for again in (False, True):
+        trainer = start({"gradient_checkpointing": again}, {"encoder_layers": 4},
+                        name=f"again-{again}")
+        sizes: list[int] = []
+
+        def note(tensor: Tensor, sizes: list[int] = sizes) -> Tensor:
+            sizes.append(tensor.numel())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            trainer._updater._loss(batch)
+        kept.append(sum(sizes))
+    assert kept[1] < kept[0] / 2
+
+
+def test_all_batches_of_a_run_compile_to_a_few_graphs_that_train_the_same_weights(
+        configure: Callable[..., Config], tmp_path: Path) -> None:
+    # In a process without the checks of shapes, which the compiler would compile too.
+    config = configure(model={"dropout": 0.0})
+    (tmp_path / "config.json").write_text(config.model_dump_json(), encoding="utf-8")
+    script = Path(__file__).with_name("compiled_run.py")
+    done = subprocess.run([sys.executable, script, tmp_path, "config.json"], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["shapes"] > 4
+    assert 1 <= found["graphs"] <= 4
+    assert found["difference"] < 1e-5
