@@ -1,13 +1,15 @@
 """Batches: every pair once an epoch, under the budget, with masks that mean what they say."""
 
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
 import torch
 
+from translate.data import batching
 from translate.data.batching import TokenBatchSampler, causal_mask, make_batch, pad, padding_mask
-from translate.data.encoding import Pairs, Ragged
+from translate.data.ragged import Pairs, Ragged
+from translate.data.sample import draw_pairs
 from translate.data.vocabulary import EOS, PAD, SOS
 
 BUDGET = 400
@@ -83,19 +85,58 @@ def test_long_and_short_batches_are_mixed() -> None:
     assert abs(np.corrcoef(np.arange(len(lengths)), lengths)[0, 1]) < 0.3
 
 
-def test_at_most_a_tenth_of_a_batch_is_padding() -> None:
-    pairs = random_pairs(20_000)
+@pytest.fixture(scope="module")
+def sample_pairs() -> Pairs:
+    """As long as those of the sample corpus."""
+    drawn = list(islice(draw_pairs(seed=0), 8_000))
+    return Pairs(ragged([[4] * len(pair.de_tokens) for pair in drawn]),
+                 ragged([[4] * len(pair.en_tokens) for pair in drawn]))
+
+
+def padding(pairs: Pairs, batches: list[np.ndarray]) -> float:
+    """The share of all places of `src` and `tgt_out`."""
     places = tokens = 0
-    for rows in TokenBatchSampler(pairs, 2048, seed=1).batches(0):
-        for lengths in (pairs.source.lengths[rows] + 1, pairs.target.lengths[rows] + 1):
+    for rows in batches:
+        for side in pairs:
+            lengths = side.lengths_of(rows) + 1
             places += len(rows) * int(lengths.max())
             tokens += int(lengths.sum())
-    assert 1 - tokens / places <= 0.10
+    return 1 - tokens / places
+
+
+@pytest.mark.parametrize("budget", [1024, 2048])
+def test_at_most_a_twentieth_of_an_epoch_of_the_sample_is_padding(
+        sample_pairs: Pairs, budget: int) -> None:
+    assert padding(sample_pairs, TokenBatchSampler(sample_pairs, budget, 1).batches(0)) <= 0.05
+
+
+def test_at_most_a_twentieth_is_padding_where_lengths_vary_more() -> None:
+    pairs = random_pairs(20_000)
+    assert padding(pairs, TokenBatchSampler(pairs, 2048, seed=1).batches(0)) <= 0.05
+
+
+def test_the_share_of_padding_is_that_of_the_batches() -> None:
+    batches = [make_batch(PAIRS, rows) for rows in (np.arange(50), np.arange(50, 60))]
+    places = sum(ids.numel() for batch in batches for ids in (batch.src, batch.tgt_out))
+    tokens = sum(batch.tokens + batch.source_tokens for batch in batches)
+    assert padding(PAIRS, [np.arange(50), np.arange(50, 60)]) == 1 - tokens / places
+
+
+def test_an_epoch_of_more_pairs_than_a_pool_has_each_of_them_and_little_padding(
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = random_pairs(20_000)
+    whole = TokenBatchSampler(pairs, BUDGET, seed=1).batches(0)
+    monkeypatch.setattr(batching, "POOL", 3000)
+    batches = TokenBatchSampler(pairs, BUDGET, seed=1).batches(0)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(pairs)))
+    assert len(batches) < 1.05 * len(whole)
+    assert padding(pairs, batches) <= 0.05
 
 
 def test_rows_in_order_go_from_short_to_long_and_are_always_the_same() -> None:
     batches = TokenBatchSampler(PAIRS, BUDGET, seed=5).in_order()
-    lengths = PAIRS.target.lengths[np.concatenate(batches)]
+    rows = np.concatenate(batches)
+    lengths = np.maximum(PAIRS.source.lengths, PAIRS.target.lengths)[rows]
     assert (np.diff(lengths) >= 0).all()
     assert as_lists(batches) == as_lists(TokenBatchSampler(PAIRS, BUDGET, seed=6).in_order())
 

@@ -1,6 +1,8 @@
 """Aligned text to ids: what is dropped, what is cached, and what the cache depends on."""
 
 import os
+import resource
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +10,10 @@ import numpy as np
 import pytest
 
 from translate.config import Config
-from translate.data import encoding
-from translate.data.corpora import Corpus
-from translate.data.encoding import EncodedCorpus, Pairs, encode
-from translate.data.text import Tokenizer
+from translate.data import encoding, token_table
+from translate.data.corpora import Corpus, prepare
+from translate.data.encoding import EncodedCorpus, encode
+from translate.data.ragged import Pairs
 from translate.data.vocabulary import UNK, Vocabulary
 from translate.errors import UserError
 
@@ -122,16 +124,15 @@ def test_a_second_start_reads_the_cache_and_tokenises_nothing(
     corpus, config = write_corpus(tmp_path), configure()
     first = encode(config, corpus)
 
-    def refuse(*_: object) -> list[str]:
+    def refuse(*_: object) -> None:
         raise AssertionError("tokenised again")
 
-    monkeypatch.setattr(Tokenizer, "split", refuse)
+    monkeypatch.setattr(encoding, "tokenise", refuse)
     second = encode(config, corpus)
     assert second.dropped == first.dropped
     assert second.source.vocabulary.tokens == first.source.vocabulary.tokens
     for split in ("train", "validation"):
         for old, new in zip(getattr(first, split), getattr(second, split), strict=True):
-            assert isinstance(new.ids, np.memmap)
             assert np.array_equal(old.ids, new.ids) and np.array_equal(old.offsets, new.offsets)
     with pytest.raises(AssertionError, match="tokenised again"):
         encode(configure(text={"min_freq": 2}), corpus)
@@ -223,14 +224,75 @@ def test_a_corpus_of_which_nothing_is_left_is_an_error_that_says_why(tmp_path: P
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_tokenising_on_all_cores_gives_what_one_core_gives(
-        monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [f"{line} {n % 7}" for n in range(5) for line in GERMAN]
-    whole = encoding._tokenise(lines, "de", lowercase=True, words=True)
-    monkeypatch.setattr(encoding, "_CHUNK", 9)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
-    parts = encoding._tokenise(lines, "de", lowercase=True, words=True)
-    assert parts.tokens == whole.tokens
-    assert parts.rows.ids.tolist() == whole.rows.ids.tolist()
-    assert parts.rows.offsets.tolist() == whole.rows.offsets.tolist()
-    assert list(parts.sentences()) == [Tokenizer("de", True).split(line) for line in lines]
+def test_the_ids_do_not_depend_on_the_size_of_the_chunks(
+        encoded: EncodedCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        request: pytest.FixtureRequest) -> None:
+    config = configure(text=request.node.callspec.params["encoded"])
+    monkeypatch.setattr(token_table, "CHUNK", 3)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)
+    in_chunks = encode(config, write_corpus(tmp_path))
+    assert as_lists(in_chunks.train) == as_lists(encoded.train)
+    assert as_lists(in_chunks.validation) == as_lists(encoded.validation)
+    assert in_chunks.dropped == encoded.dropped
+    assert in_chunks.source.vocabulary.tokens == encoded.source.vocabulary.tokens
+
+
+def test_memory_does_not_grow_with_the_corpus(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_table, "CHUNK", 100)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)
+
+    def write(times: int) -> None:
+        folder = tmp_path / str(times)
+        folder.mkdir()
+        raw = [folder / f"raw.{language}" for language in ("de", "en")]
+        for path, lines in zip(raw, (GERMAN, ENGLISH), strict=True):
+            path.write_text("".join(f"{line}\n" for line in lines) * times, encoding="utf-8")
+        held_out = [str(path) for path in write_corpus(folder).validation]
+        config = configure(text=TEXTS["joint bpe"], data={
+            "corpus": "files", "train": [str(path) for path in raw], "validation": held_out,
+            "test": held_out})
+        encoding._write(config, prepare(config.data, folder), folder / "cache")
+
+    write(1)  # loads what stays
+    peaks = []
+    for times in (30, 600):
+        tracemalloc.start()
+        write(times)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0]  # for twenty times the text
+
+
+@pytest.mark.parametrize("name", ["train.source.ids.npy", "validation.target.offsets.npy",
+                                  "text/target.json", "meta.json"])
+@pytest.mark.parametrize("damage", ["cut short", "gone"])
+def test_a_damaged_cache_is_made_again_and_said_to_be(
+        name: str, damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus, config = write_corpus(tmp_path), configure()
+    path = encode(config, corpus).text_folder.parent / name
+    whole = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(whole[:-1])
+    encode(config, corpus)
+    assert path.read_bytes() == whole
+    assert capsys.readouterr().err == f"{tmp_path / 'cache' / path.relative_to(tmp_path).parts[1]}"\
+        ": it is damaged; making it again\n"
+    encode(config, corpus)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_disk_that_is_full_is_told_and_leaves_no_cache(tmp_path: Path) -> None:
+    corpus, config = write_corpus(tmp_path), configure()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for size in (100, 300):  # bytes a file
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+        try:
+            with pytest.raises(UserError, match=r"cache/\w+: cannot write it: "):
+                encode(config, corpus)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert list((tmp_path / "cache").iterdir()) == []
+    assert len(encode(config, corpus).train) == len(GERMAN)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +24,8 @@ from translate.data.vocabulary import (
     word_field,
 )
 from translate.errors import UserError
-from translate.runs import build_model, write_tensors
+from translate.runs import build_model
+from translate.storage import write_tensors
 
 SENTENCES = ["Der Hund sieht den Hund.", "Der HUND bellt.", "Die Katze schläft, z.B. im Garten."]
 COUNTS = {"▁Hund": 9, "▁Hunde": 5, "▁Katze": 4, "▁Katzen": 3, "▁schläft": 2, ".": 12, "▁im": 1}
@@ -31,7 +33,7 @@ COUNTS = {"▁Hund": 9, "▁Hunde": 5, "▁Katze": 4, "▁Katzen": 3, "▁schlä
 
 def words(min_freq: int, lowercase: bool = False) -> Vocabulary:
     field = word_field("de", lowercase)
-    return build_words(field, [field.preprocess(s) for s in SENTENCES], min_freq)
+    return build_words(field, Counter(t for s in SENTENCES for t in field.preprocess(s)), min_freq)
 
 
 def test_the_special_tokens_are_the_first_four() -> None:
@@ -62,7 +64,7 @@ def test_torchtexts_field_gives_the_tokens_that_decoding_will_see(
 
 def test_text_that_spells_a_special_token_is_not_one() -> None:
     field = word_field("de", False)
-    vocabulary = build_words(field, [["▁a", "<eos>", "<pad>", "▁<sos>"]] * 3, 1)
+    vocabulary = build_words(field, dict.fromkeys(["▁a", "<eos>", "<pad>", "▁<sos>"], 3), 1)
     assert vocabulary.tokens.count("<eos>") == 1
     assert vocabulary.ids(["<unk>", "<pad>", "<sos>", "<eos>"]) == [UNK] * 4
     assert not set(vocabulary.ids(field.preprocess("<eos> a<pad> <sos>"))) & {PAD, SOS, EOS}

@@ -37,7 +37,8 @@ def checked(split: Split, repair: bool) -> Split:
 
     No text is lost: lines too many on a side become part of a neighbour.
     """
-    beads = align(split.german, split.english)
+    german, english = list(split.german), list(split.english)
+    beads = align(german, english)
     runs = [list(run) for shifted, run in groupby(beads, lambda bead: bead.german != bead.english)
             if shifted]
     if not runs:
@@ -48,9 +49,9 @@ def checked(split: Split, repair: bool) -> Split:
             "(data.repair=true) realigns them" for run in runs)])
     return replace(
         split, name=split.name + REPAIRED,
-        german=[_joined(split.german, bead.german) for bead in beads],
-        english=[_joined(split.english, bead.english) for bead in beads],
-        dropped={**split.dropped, "joined to a neighbour": len(split.german) - len(beads)},
+        german=[_joined(german, bead.german) for bead in beads],
+        english=[_joined(english, bead.english) for bead in beads],
+        dropped={**split.dropped, "joined to a neighbour": len(german) - len(beads)},
         notes=[*split.notes, *(f"{split.source}: {_changes(run)}" for run in runs)])
 
 

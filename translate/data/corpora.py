@@ -18,7 +18,7 @@ from translate.config import DataConfig
 from translate.data.alignment import REPAIRED, checked
 from translate.data.download import Source, fetch
 from translate.data.iwslt import read_iwslt
-from translate.data.lines import Split, clean_split, read_lines, write_lines
+from translate.data.lines import Split, clean_files, clean_split, read_lines, write_lines
 from translate.errors import UserError
 
 VERSION = 2  # of the prepared files; a higher one has all corpora made again
@@ -239,9 +239,9 @@ def _read(data: DataConfig, base: Path, folder: Path) -> Reading:
     splits, inputs = [], [root] if root else []
     for name, pair in files.items():
         german, english = (path.expanduser().absolute() for path in pair)
-        split = clean_split(name, f"{german.name}, {english.name}", read_lines(german),
-                            read_lines(english))
-        splits.append(split if name == "train" else checked(split, data.repair))
+        source = f"{german.name}, {english.name}"
+        splits.append(clean_files(source, german, english) if name == "train" else checked(
+            clean_split(name, source, read_lines(german), read_lines(english)), data.repair))
         inputs += [german, english]
     return splits, inputs
 

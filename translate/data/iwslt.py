@@ -83,11 +83,11 @@ def read_iwslt(root: Path, corpus: str, split_rule: str, repair: bool = False,
     stems = sorted(name.removesuffix(".de.xml") for name in release.members
                    if name.endswith(".de.xml"))
     if split_rule == "fairseq":
+        pairs = list(zip(train.german, train.english, strict=True))
         validation = replace(train, name="validation", source=f"{TRAIN}, every 23rd pair",
-                             german=train.german[22::23], english=train.english[22::23],
-                             dropped={}, notes=[])
-        others = [pair for number, pair in enumerate(zip(train.german, train.english, strict=True),
-                                                     start=1) if number % 23]
+                             german=[de for de, _ in pairs[22::23]],
+                             english=[en for _, en in pairs[22::23]], dropped={}, notes=[])
+        others = [pair for number, pair in enumerate(pairs, start=1) if number % 23]
         train = replace(train, source=f"{TRAIN}, the others", german=[de for de, _ in others],
                         english=[en for _, en in others])
         return [train, validation, from_xml("test", *stems)], release.inputs

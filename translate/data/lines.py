@@ -2,15 +2,18 @@
 
 import gzip
 import html
+import io
 import math
 import os
 import re
 import unicodedata
 import zlib
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from pathlib import Path
+from typing import Protocol
 
 from translate.errors import UserError
 
@@ -20,14 +23,21 @@ ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{
 INVISIBLE = re.compile("[\u00ad\u200b\ufeff]")  # soft hyphen, zero-width space, byte-order mark
 
 
+class Lines(Protocol):
+    """A list of lines, or as many in a file that is read whenever they are gone through."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[str]: ...
+
+
 @dataclass(frozen=True)
 class Split:
     """One split of a corpus, cleaned: line n of one side is the translation of line n."""
 
     name: str
     source: str  # the file names, for the table
-    german: list[str]
-    english: list[str]
+    german: Lines
+    english: Lines
     dropped: dict[str, int] = field(default_factory=dict)  # why -> pairs
     notes: list[str] = field(default_factory=list)
 
@@ -38,31 +48,38 @@ def read_lines(path: Path) -> list[str]:
     Raises:
         UserError: the file cannot be read, or a byte is not UTF-8 (file and line are named).
     """
+    return list(iter_lines(path))
+
+
+def iter_lines(path: Path) -> Iterator[str]:
+    """As `read_lines`, but one after another, for files that are larger than memory."""
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            yield from _decoded(file, str(path))
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{path}: damaged gzip file ({error}); fetch it again") from None
     except OSError as error:
         raise UserError(f"{path}: cannot read it: {error.strerror}") from None
-    return split_lines(data, str(path))
 
 
 def split_lines(data: bytes, where: str) -> list[str]:
-    """The lines of UTF-8 bytes, without their "\\n"; `where` is what an error calls them.
+    """The lines of UTF-8 bytes, without their "\\n"; `where` is what an error calls them."""
+    return list(_decoded(io.BytesIO(data), where))
+
+
+def _decoded(lines: Iterable[bytes], where: str) -> Iterator[str]:
+    """Lines of a binary file, which end at "\\n" alone.
 
     Never `str.splitlines`: U+2028, U+0085, U+000B, U+000C and others are inside lines of real
     corpora, on one side only, and would shift every line after them.
     """
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{where}: line {line}: byte 0x{data[error.start]:02x} is not UTF-8; "
-                        f"convert the file to UTF-8, for instance with iconv") from None
-    lines = text.split("\n")
-    if not lines[-1]:
-        lines.pop()  # what follows the last "\n" is no line
-    return lines
+    for number, line in enumerate(lines, start=1):
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{where}: line {number}: byte 0x{line[error.start]:02x} is not "
+                            f"UTF-8; convert the file to UTF-8, for instance with iconv") from None
+        yield text.removesuffix("\n")
 
 
 def clean(line: str) -> str:
@@ -102,8 +119,43 @@ def clean_split(name: str, source: str, german: list[str], english: list[str]) -
     check_aligned(german, english, source)
     pairs = [(clean(left), clean(right)) for left, right in zip(german, english, strict=True)]
     kept = [pair for pair in pairs if all(pair)] if name == "train" else pairs
-    dropped = {"empty on a side": len(pairs) - len(kept)} if len(kept) < len(pairs) else {}
-    return Split(name, source, [pair[0] for pair in kept], [pair[1] for pair in kept], dropped)
+    return Split(name, source, [pair[0] for pair in kept], [pair[1] for pair in kept],
+                 _empty(len(pairs) - len(kept)))
+
+
+def clean_files(source: str, german: Path, english: Path) -> Split:
+    """As `clean_split` for `train`, but without the files in memory.
+
+    They are read and cleaned anew whenever the lines of a side are gone through.
+    """
+    def pairs() -> Iterator[tuple[str, str]]:
+        for left, right in zip_longest(iter_lines(german), iter_lines(english)):
+            if left is None or right is None:
+                check_aligned(read_lines(german), read_lines(english), source)
+            yield clean(left), clean(right)
+
+    counts = Counter(map(all, pairs()))
+    return Split("train", source, _Side(pairs, 0, counts[True]), _Side(pairs, 1, counts[True]),
+                 _empty(counts[False]))
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Lines: one side of those pairs that have something on both."""
+
+    pairs: Callable[[], Iterator[tuple[str, str]]]
+    number: int
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[str]:
+        return (pair[self.number] for pair in self.pairs() if all(pair))
+
+
+def _empty(pairs: int) -> dict[str, int]:
+    return {"empty on a side": pairs} if pairs else {}
 
 
 def check_aligned(german: list[str], english: list[str], where: str) -> None:

@@ -38,8 +38,12 @@ class Vocabulary:
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
         try:
-            return cls(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as error:
+            tokens = json.loads(path.read_text(encoding="utf-8"))
+            if not (isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)):
+                raise ValueError("it is no list of tokens")
+            "".join(tokens).encode()  # fails at half of a surrogate pair, which cannot be printed
+            return cls(tokens)
+        except (OSError, ValueError, RecursionError) as error:
             raise UserError(f"{path}: not a readable vocabulary: {error}") from None
 
 
@@ -55,9 +59,9 @@ def word_field(language: Language, lowercase: bool) -> "Field":
                  unk_token=unk, pad_token=pad, init_token=sos, eos_token=eos)
 
 
-def build_words(field: "Field", sentences: Iterable[Sequence[str]], min_freq: int) -> Vocabulary:
+def build_words(field: "Field", counts: Mapping[str, int], min_freq: int) -> Vocabulary:
     """Words seen at least `min_freq` times, the most frequent first."""
-    field.build_vocab(sentences, min_freq=min_freq)
+    field.build_vocab([counts], min_freq=min_freq)  # its Counter adds up counts as it does tokens
     return Vocabulary(field.vocab.itos)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from translate.data.batching import Batch, make_batch
-from translate.data.encoding import Pairs, Ragged
+from translate.data.ragged import Pairs, Ragged
 from translate.data.vocabulary import SPECIALS
 from translate.errors import UserError
 from translate.model.layers import Weights

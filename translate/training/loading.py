@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 
 from translate.data.batching import Batch, make_batch
-from translate.data.encoding import Pairs
+from translate.data.ragged import Pairs
 from translate.training.processes import Processes
 
 Rows = NDArray[np.int64]  # of the pairs of a batch
@@ -34,16 +34,16 @@ Loaded = tuple[list[Batch], Counts]  # the batches of this process
 
 
 def load(
-    pairs: Pairs, plan: Sequence[Sequence[Rows]], device: torch.device, processes: Processes
+    pairs: Pairs, plan: Sequence[Sequence[Rows]], processes: Processes, ahead: bool
 ) -> Iterable[Loaded]:
     """What this process takes of each update: every n-th of its batches.
 
-    For a GPU another process makes them ahead, in memory that it can copy from at full speed.
+    For a GPU they are made `ahead`, in another process, and lie in memory that it can copy from
+    while it computes.
     """
-    cuda = device.type == "cuda"
     # With a generator of its own, or it would draw from the one that dropout draws from.
-    return DataLoader(_Updates(pairs, plan, processes), batch_size=None, num_workers=int(cuda),
-                      pin_memory=cuda, generator=torch.Generator())
+    return DataLoader(_Updates(pairs, plan, processes), batch_size=None, num_workers=int(ahead),
+                      pin_memory=ahead and torch.cuda.is_available(), generator=torch.Generator())
 
 
 class _Updates(Dataset[Loaded]):
@@ -53,7 +53,6 @@ class _Updates(Dataset[Loaded]):
         self._pairs = pairs
         self._plan = plan
         self._processes = processes
-        self._source, self._target = (side.lengths + 1 for side in pairs)  # with <eos>
 
     def __len__(self) -> int:
         return len(self._plan)
@@ -70,6 +69,6 @@ class _Updates(Dataset[Loaded]):
         return [replace(batch, places=batch.places[:0], source_tokens=0)], counts
 
     def _count(self, rows: Rows) -> tuple[int, int, int]:
-        source, target = self._source[rows], self._target[rows]
+        source, target = (side.lengths_of(rows) + 1 for side in self._pairs)  # with <eos>
         return (int(target.sum()), int(source.sum()),
                 len(rows) * int(source.max() + target.max()))

@@ -132,7 +132,8 @@ class Trainer:
         self.model.train()
         self._figures.start()
         started = time.monotonic()
-        updates = load(self._corpus.train, plan[first:], self.device, self._processes)
+        updates = load(self._corpus.train, plan[first:], self._processes,
+                       ahead=self.device.type == "cuda")
         for done, (batches, counts) in enumerate(updates, start=first + 1):
             self.update(batches, counts)
             progress.position = done

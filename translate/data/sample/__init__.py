@@ -5,7 +5,7 @@ spell out in both languages); drawing, nominals, adverbials, predicates, simple_
 complex_sentences (which choose what to say); corpus.
 """
 
-from .corpus import generate
+from .corpus import draw_pairs, generate
 from .lexicon import LEXICON
 
-__all__ = ["LEXICON", "generate"]
+__all__ = ["LEXICON", "draw_pairs", "generate"]

@@ -5,7 +5,7 @@ The same code and lexicon give the same bytes on every platform.
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -37,29 +37,44 @@ class Pair(NamedTuple):
     de_tokens: list[str]
     en_tokens: list[str]
 
+    @property
+    def german(self) -> str:
+        return _join(self.de_tokens)
+
+    @property
+    def english(self) -> str:
+        return _join(self.en_tokens)
+
 
 def generate(folder: Path) -> dict[str, int]:
     """Write text and JSON lines of the three splits to "folder"; returns the number of pairs."""
     folder.mkdir(parents=True, exist_ok=True)
-    splits = _split(_pairs())
+    splits = _split(_distinct())
     for name, pairs in splits.items():
-        write_lines(folder / f"{name}.de", [_join(pair.de_tokens) for pair in pairs])
-        write_lines(folder / f"{name}.en", [_join(pair.en_tokens) for pair in pairs])
+        write_lines(folder / f"{name}.de", [pair.german for pair in pairs])
+        write_lines(folder / f"{name}.en", [pair.english for pair in pairs])
         write_lines(folder / f"{name}.jsonl",
                     [json.dumps(pair._asdict(), ensure_ascii=False) for pair in pairs])
     return {name: len(pairs) for name, pairs in splits.items()}
 
 
-def _pairs() -> list[Pair]:
-    """Pairs with distinct German."""
-    draw, made = Draw(Random(SEED)), dict[str, Pair]()
-    while len(made) < DRAWN:
+def draw_pairs(seed: int) -> Iterator[Pair]:
+    """Endlessly many; what was drawn before comes again now and then."""
+    draw = Draw(Random(seed))
+    while True:
         draw.labels, draw.marks = set(), set()
         phrase = draw.weighted(PATTERNS)(draw)
-        if phrase is None or not 3 <= len(phrase.german) <= 18:
-            continue
-        pair = _pair(capital(phrase), draw)
-        made.setdefault(_join(pair.de_tokens), pair)
+        if phrase is not None and 3 <= len(phrase.german) <= 18:
+            yield _pair(capital(phrase), draw)
+
+
+def _distinct() -> list[Pair]:
+    """Pairs with distinct German."""
+    made: dict[str, Pair] = {}
+    for pair in draw_pairs(SEED):
+        made.setdefault(pair.german, pair)
+        if len(made) == DRAWN:
+            break
     return list(made.values())
 
 
@@ -83,7 +98,7 @@ def _split(made: list[Pair]) -> dict[str, list[Pair]]:
     """Hold out pairs with words known from training and an English sentence of their own."""
     groups: dict[str, list[Pair]] = {}
     for pair in made:
-        groups.setdefault(_join(pair.en_tokens), []).append(pair)
+        groups.setdefault(pair.english, []).append(pair)
     candidates: list[Pair] = []
     train: list[Pair] = []
     for i, group in enumerate(groups.values()):
