@@ -215,8 +215,8 @@ def test_a_run_stopped_by_a_signal_saves_its_state_and_ends_like_one_that_was_no
             complete(start, "cut")
     assert stop.value.exit_code == {signal.SIGINT: 130, signal.SIGTERM: 143}[number]
     resumed = start(SETTINGS, name="cut")
-    assert resumed.progress.update == stop.value.update == {"update": 6, "_score": (6, 12)[call > 2],
-                                                            "_log": 4}[method]
+    expected = {("update", 6): 6, ("_score", 2): 6, ("_log", 1): 4, ("_score", 5): 12}
+    assert resumed.progress.update == stop.value.update == expected[method, call]
     resumed.run()
     assert_equal(state(Run(Path("checkpoints/cut"))), uninterrupted)
 

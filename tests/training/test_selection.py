@@ -151,8 +151,8 @@ def break_weights(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], N
 def test_weights_that_are_broken_are_not_kept(
         start: Start, break_weights: Callable[[int], None]) -> None:
     break_weights(8)
-    with pytest.raises(UserError, match="the validation loss became nan in update 8; the last state "
-                                        "and the best weights before it are whole"):
+    with pytest.raises(UserError, match="the validation loss became nan in update 8; the last "
+                                        "state and the best weights before it are whole"):
         start(settings(validate_every=4, accumulate=2, average=2)).run()
     last = weights("last/model.safetensors")
     assert all(tensor.isfinite().all() for tensor in last.values())

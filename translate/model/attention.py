@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from translate.model.linear import Linear
+
 Mask = Bool[Tensor, "#batch #heads #query key"]  # True = may attend
 Bias = Float[Tensor, "#batch #heads query key"]  # added to the scores
 
@@ -49,11 +51,11 @@ def fused_attention(
         return F.scaled_dot_product_attention(q, k, v, bias, dropout)
     # The kernels differ in what they make of a query with nothing to attend to: it attends to
     # everything, and its result is set to zero.
-    nothing = ~mask.any(dim=-1, keepdim=True)
-    allowed = mask | nothing
+    something = mask.any(dim=-1, keepdim=True)
+    allowed = mask | ~something
     if bias is not None:
         allowed = bias.masked_fill(~allowed, -math.inf)
-    return F.scaled_dot_product_attention(q, k, v, allowed, dropout).masked_fill(nothing, 0.0)
+    return F.scaled_dot_product_attention(q, k, v, allowed, dropout) * something.to(q.dtype)
 
 
 class KeyValues(NamedTuple):
@@ -74,10 +76,10 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.dropout = dropout
-        self.w_q = nn.Linear(d_model, d_model, bias=False)
-        self.w_k = nn.Linear(d_model, d_model, bias=False)
-        self.w_v = nn.Linear(d_model, d_model, bias=False)
-        self.w_o = nn.Linear(d_model, d_model, bias=False)
+        self.w_q = Linear(d_model, d_model, bias=False)
+        self.w_k = Linear(d_model, d_model, bias=False)
+        self.w_v = Linear(d_model, d_model, bias=False)
+        self.w_o = Linear(d_model, d_model, bias=False)
 
     def keys_values(self, x: Float[Tensor, "batch key d_model"]) -> KeyValues:
         return KeyValues(self._split(self.w_k(x)), self._split(self.w_v(x)))

@@ -3,10 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from translate.model.attention import Bias, KeyValues, Mask, MultiHeadAttention
+from translate.model.dropout import Dropout
+from translate.model.linear import Linear
 
 Norm = Literal["pre", "post"]
 Activation = Literal["relu", "gelu"]
@@ -19,10 +21,10 @@ class FeedForward(nn.Module):
         self, d_model: int, d_ff: int, activation: Activation = "relu", dropout: float = 0.0
     ) -> None:
         super().__init__()
-        self.w_1 = nn.Linear(d_model, d_ff)
-        self.w_2 = nn.Linear(d_ff, d_model)
+        self.w_1 = Linear(d_model, d_ff)
+        self.w_2 = Linear(d_ff, d_model)
         self.activation = nn.ReLU() if activation == "relu" else nn.GELU()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         return self.w_2(self.dropout(self.activation(self.w_1(x))))
@@ -39,7 +41,7 @@ class Residual(nn.Module):
         super().__init__()
         self.pre = norm == "pre"
         self.norm = nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def enter(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """What the sublayer sees of x."""
@@ -71,25 +73,38 @@ class LayerCache:
 
     memory: KeyValues
     target: KeyValues | None = None
-    filled: int = 0
+    fed: list[int] = field(default_factory=list)  # target tokens of each step
 
     def extend(self, new: KeyValues) -> KeyValues:
         """All keys and values so far, the new ones last."""
-        start, self.filled = self.filled, self.filled + new.k.size(2)
-        if self.target is None or self.filled > self.target.k.size(2):
-            room = [x.new_empty(*x.shape[:2], 2 * self.filled + 16, x.size(3)) for x in new]
+        start = sum(self.fed)
+        self.fed.append(new.k.size(2))
+        end = sum(self.fed)
+        if self.target is None or end > self.target.k.size(2):
+            room = [x.new_empty(*x.shape[:2], 2 * end + 16, x.size(3)) for x in new]
             for buffer, old in zip(room, self.target or (), strict=False):
                 buffer[:, :, :start] = old[:, :, :start]
             self.target = KeyValues(*room)
         for buffer, x in zip(self.target, new, strict=True):
-            buffer[:, :, start:self.filled] = x
-        return KeyValues(*(x[:, :, :self.filled] for x in self.target))
+            buffer[:, :, start:end] = x
+        return KeyValues(*(x[:, :, :end] for x in self.target))
 
-    def select(self, rows: Shaped[Tensor, " rows"]) -> None:
-        """Keep these rows (indices or a mask) of the batch."""
-        self.memory = KeyValues(*(x[rows] for x in self.memory))
+    def select(
+        self, rows: Shaped[Tensor, " rows"], moved: Int[Tensor, " moved"] | None = None
+    ) -> None:
+        """Keep these rows (indices or a mask) of the batch.
+
+        If `moved` names those of the new rows that were others before, the rest is not copied.
+        """
+        def keep(x: Tensor, filled: int) -> Tensor:
+            if moved is None:
+                return x[rows]
+            x[moved, :, :filled] = x[rows[moved], :, :filled]
+            return x[:len(rows)]
+
+        self.memory = KeyValues(*(keep(x, x.size(2)) for x in self.memory))
         if self.target is not None:
-            self.target = KeyValues(*(x[rows] for x in self.target))
+            self.target = KeyValues(*(keep(x, sum(self.fed)) for x in self.target))
 
 
 class EncoderLayer(nn.Module):

@@ -3,10 +3,11 @@
 import math
 from typing import Literal
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from translate.model.attention import Bias
+from translate.model.dropout import Dropout
 from translate.model.layers import (
     Activation,
     DecoderLayer,
@@ -15,6 +16,7 @@ from translate.model.layers import (
     Norm,
     Weights,
 )
+from translate.model.linear import Linear
 from translate.model.positions import LearnedPositions, RelativeBias, SinusoidalPositions
 
 
@@ -65,8 +67,8 @@ class Transformer(nn.Module):
         pre = norm == "pre"  # nothing normalises the sum that leaves a pre-norm stack
         self.encoder_norm = nn.LayerNorm(d_model) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(d_model) if pre else nn.Identity()
-        self.output = nn.Linear(d_model, target_size, bias=False)
-        self.dropout = nn.Dropout(dropout)
+        self.output = Linear(d_model, target_size, bias=False)
+        self.dropout = Dropout(dropout)
         self._initialise()
         if tie_output:
             self.output.weight = self.target_embedding.weight
@@ -124,14 +126,13 @@ class Transformer(nn.Module):
         newest tokens of hypotheses that share a source. Then `tgt_mask`, (batch, 1, target, past),
         says which of the tokens fed so far each of them follows, itself included.
         """
-        past = cache[0].filled // tgt.size(1) if cache else 0
+        past = len(cache[0].fed) if cache else 0
         length = 1 if cache else tgt.size(1)
         x = self._embed(tgt, self.target_embedding, self.target_positions, past, length)
-        bias: Bias | None = None
-        if self.decoder_bias:
-            bias = self.decoder_bias(past, length, past + length)
-            if cache:  # the same for all tokens of a place
-                bias = bias.repeat_interleave(tgt.size(1), -1).expand(-1, -1, tgt.size(1), -1)
+        bias = self.decoder_bias(past, length, past + length) if self.decoder_bias else None
+        if cache and bias is not None:  # the same for all tokens of a place
+            fed = torch.tensor([*cache[0].fed, tgt.size(1)], device=x.device)
+            bias = bias.repeat_interleave(fed, -1).expand(-1, -1, tgt.size(1), -1)
         for n, layer in enumerate(self.decoder):
             x = layer(x, memory, tgt_mask, src_mask, bias, cache[n] if cache else None, weights)
         return self.decoder_norm(x)

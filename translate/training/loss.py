@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from translate.data.batching import Batch
 from translate.model.layers import Weights
 from translate.model.transformer import Transformer
+from translate.training.fused_loss import FusedLoss
 
 
 class Loss(NamedTuple):
@@ -56,5 +57,9 @@ def batch_loss(
     """The loss of a batch; padded places are neither projected nor counted."""
     memory = model.encode(batch.src, batch.src_mask, weights)
     states = model.decode(batch.tgt_in, memory, batch.src_mask, batch.tgt_mask, weights=weights)
-    logits = model.project(states.flatten(0, 1)[batch.places])
-    return criterion(logits.float(), batch.tgt_out.flatten()[batch.places])
+    states, target = states.flatten(0, 1)[batch.places], batch.tgt_out.flatten()[batch.places]
+    if FusedLoss.pays(states):
+        cross_entropy, nll = FusedLoss.apply(states, model.output.weight, target,
+                                             criterion.padding, criterion.smoothing)
+        return Loss(cross_entropy - len(target) * criterion.entropy, nll)
+    return criterion(model.project(states).float(), target)
