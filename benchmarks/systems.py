@@ -68,7 +68,7 @@ class Systems:
                               *map(str, divided))
         if kind[0] != "ours":
             return self._peer(name)
-        answer: Search = partial(map, partial(search, [model], config.decoding))
+        answer: Search = partial(search, [model], config.decoding)
         if "uncached" in kind:
             answer = partial(map, partial(uncached_greedy, model, leave="plain" not in kind))
         if "workers" in kind:

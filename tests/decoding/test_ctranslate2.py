@@ -39,7 +39,7 @@ class Both(NamedTuple):
     engine: CTranslate2
 
     def ours(self, request: Request) -> Any:
-        return search([self.model], self.config.decoding, request)
+        return next(search([self.model], self.config.decoding, [request]))
 
     def theirs(self, request: Request) -> Any:
         (answer,) = self.engine([request])

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from translate.config import DecodingConfig
 from translate.data.batching import causal_mask, pad, padding_mask
 from translate.data.vocabulary import EOS, PAD, SOS, UNK
-from translate.decoding.prediction import _projection
+from translate.decoding.prediction import laid_out
 from translate.decoding.search import (
     Hypothesis,
     Sampling,
@@ -357,16 +358,22 @@ def test_the_fast_choice_of_the_largest_is_exact(size: int, k: int) -> None:
     assert torch.equal(indices[real], expected.indices[real])
 
 
-def test_a_projection_laid_out_for_the_cpu_gives_the_same_logits() -> None:
-    model = a_model(9, target_size=4100, d_model=256)
-    states = torch.randn(3, 5, 256)
-    with torch.inference_mode():
-        laid_out = _projection(model)
-        assert laid_out != model.project  # large enough for it to be done
-        torch.testing.assert_close(laid_out(states), states @ model.output.weight.T)
-        with torch.autocast("cpu", torch.bfloat16):
-            assert _projection(model) == model.project
-        assert _projection(a_model()).__name__ == "project"
+def test_matrices_laid_out_for_the_cpu_give_the_same_translations_and_are_put_back() -> None:
+    model = a_model(9, target_size=4100, d_model=128, d_ff=256)
+    inputs = sentences()
+    plain = beam_search([model], *inputs, penalised(0.6), 3)
+    large = [layer for layer in model.modules() if isinstance(layer, torch.nn.Linear)]
+    states = torch.randn(3, 5, 128)
+    with torch.inference_mode(), laid_out([model, model]):
+        assert all("forward" in vars(layer) for layer in large)
+        with_bias = model.decoder[0].feed_forward.w_1
+        torch.testing.assert_close(with_bias(states), F.linear(states, *with_bias.parameters()))
+        for found, expected in zip(beam_search([model], *inputs, penalised(0.6), 3), plain,
+                                   strict=True):
+            assert_same(found, expected)
+    assert not any("forward" in vars(layer) for layer in large)
+    with torch.autocast("cpu", torch.bfloat16), laid_out([model]):
+        assert not any("forward" in vars(layer) for layer in large)
 
 
 def counting(method: Any, calls: list[int]) -> Any:

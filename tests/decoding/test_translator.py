@@ -67,7 +67,7 @@ def a_translator(
 
 def many_lines() -> list[str]:
     """Three hundred sentences of the sample grammar, unknown words and two empty lines."""
-    lines = [corpus._join(pair.de_tokens) for pair in corpus._pairs()]
+    lines = [pair.german for pair in corpus._distinct()]
     lines[4] = lines[140] = ""
     lines[7] += " 🐻 Donaudampfschiff"
     return lines

@@ -1,10 +1,11 @@
 """The next token's distribution: of one model or of several, without what must not be produced."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from translate.config import DecodingConfig
 from translate.data.batching import causal_mask, pad, padding_mask
@@ -32,7 +33,6 @@ class Prediction:
         self._decoding = decoding
         self._never = never_produced(decoding)
         self._src_mask = padding_mask(src)
-        self._projections = [_projection(model) for model in models]
         self._memories = [model.encode(src, self._src_mask) for model in models]
         self._caches = [model.start_cache(memory)
                         for model, memory in zip(models, self._memories, strict=True)]
@@ -44,14 +44,14 @@ class Prediction:
     ) -> Float[Tensor, "batch beam vocabulary"]:
         """Log-probabilities in float32 of what follows `tokens`, `<sos>` first.
 
-        Only the last token is new to the models. Of all that were fed so far, (length × beam) for
-        a sentence in the order of the steps, `past` says which belong to a hypothesis; with one
-        hypothesis all do.
+        Only the last token is new to the models. Of all that were fed so far for a sentence, step
+        by step and in a step those of all hypotheses, `past` says which belong to a hypothesis;
+        with one hypothesis all do.
         """
         mask = None if past is None else past[:, None]
-        logits = [project(model.decode(tokens[..., -1], memory, self._src_mask, mask, cache))
-                  for model, project, memory, cache in zip(
-                      self._models, self._projections, self._memories, self._caches, strict=True)]
+        logits = [model.project(model.decode(tokens[..., -1], memory, self._src_mask, mask, cache))
+                  for model, memory, cache in zip(
+                      self._models, self._memories, self._caches, strict=True)]
         step = _log_mean_probabilities(logits)
         step[..., self._never] = -torch.inf
         length = tokens.size(2)  # of the translation, with the token to come
@@ -62,12 +62,13 @@ class Prediction:
         return step
 
     def keep(self, rows: Int[Tensor, " rows"]) -> None:
-        """Go on with these sentences alone."""
+        """Go on with these sentences alone; those whose place does not change are not copied."""
+        moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero()[:, 0]
         self.limits, self._src_mask = self.limits[rows], self._src_mask[rows]
         self._memories = [memory[rows] for memory in self._memories]
         for cache in self._caches:
             for layer in cache:
-                layer.select(rows)
+                layer.select(rows, moved)
 
 
 def never_produced(decoding: DecodingConfig) -> list[int]:
@@ -89,16 +90,30 @@ def forced_log_probabilities(
     return chosen.masked_fill(tgt_out == PAD, 0.0).sum(dim=1).tolist()
 
 
-def _projection(model: Transformer) -> Callable[[Tensor], Tensor]:
-    """`model.project`; on a CPU with a large matrix laid out once, as its kernels want it, instead
-    of in every step."""
-    weight = model.output.weight
-    if (weight.device.type != "cpu" or weight.dtype != torch.float32 or weight.numel() < 2**20
-            or torch.is_autocast_enabled("cpu") or not torch.backends.mkldnn.is_available()):
-        return model.project
-    kernels = torch.ops.mkldnn
-    packed = kernels._reorder_linear_weight(weight.detach(), None)
-    return lambda states: kernels._linear_pointwise(states, packed, None, "none", [], "")
+@contextmanager
+def laid_out(models: Sequence[Transformer]) -> Iterator[None]:
+    """On a CPU, matrices laid out once, as its kernels want them, instead of in every step."""
+    layers = {layer for model in models for layer in model.modules()
+              if isinstance(layer, nn.Linear) and _gains(layer.weight)}
+    try:
+        for layer in layers:
+            layer.forward = _packed(layer)  # type: ignore[assignment]
+        yield
+    finally:
+        for layer in layers:
+            vars(layer).pop("forward", None)  # another search of the model may have ended first
+
+
+def _gains(weight: Tensor) -> bool:
+    return (weight.device.type == "cpu" and weight.dtype == torch.float32
+            and weight.numel() >= 2**14 and not torch.is_autocast_enabled("cpu")
+            and torch.backends.mkldnn.is_available())
+
+
+def _packed(layer: nn.Linear) -> Callable[[Tensor], Tensor]:
+    kernels, bias = torch.ops.mkldnn, None if layer.bias is None else layer.bias.detach()
+    packed = kernels._reorder_linear_weight(layer.weight.detach(), None)
+    return lambda x: kernels._linear_pointwise(x, packed, bias, "none", [], "")
 
 
 def _log_mean_probabilities(

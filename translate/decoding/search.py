@@ -1,6 +1,6 @@
 """From a source sentence to target tokens: greedy search, sampling and beam search."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,10 +11,10 @@ from torch import Tensor
 from translate.config import DecodingConfig
 from translate.data.batching import pad
 from translate.data.vocabulary import EOS, PAD, SOS
-from translate.decoding.prediction import Prediction
+from translate.decoding.prediction import Prediction, laid_out
 from translate.model.transformer import Transformer
 
-_LEAVE = 0.9  # finished sentences leave the batch once less than this share of it is alive
+_LEAVE = 0.95  # finished sentences leave the batch once less than this share of it is alive
 
 
 class Hypothesis(NamedTuple):
@@ -49,9 +49,17 @@ class Request(NamedTuple):
 
 
 def search(
+    models: Sequence[Transformer], decoding: DecodingConfig, requests: Iterable[Request]
+) -> Iterator[list[list[Hypothesis]]]:
+    """Of each request the hypotheses of each sentence, the best first."""
+    with laid_out(models):
+        for request in requests:
+            yield _answer(models, decoding, request)
+
+
+def _answer(
     models: Sequence[Transformer], decoding: DecodingConfig, request: Request
 ) -> list[list[Hypothesis]]:
-    """The hypotheses of each sentence, the best first."""
     device = next(models[0].parameters()).device
     src = pad(request.sources, [], [EOS]).to(device)
     limits = torch.tensor(request.limits, device=device)
@@ -100,7 +108,7 @@ def greedy_search(
         if alive == 0:
             break
         if alive < _LEAVE * len(rows):
-            stay = live.nonzero()[:, 0]
+            stay = _closed_up(live, alive)
             rows, live = rows[stay], live[stay]
             predict.keep(stay)
     lengths = (tokens == EOS).long().argmax(dim=1)  # with <eos>, without <sos>
@@ -131,14 +139,13 @@ def beam_search(
 
     done: list[list[Hypothesis]] = [[] for _ in range(batch)]
     sentence = torch.arange(batch, device=device)  # which one each row of the search is
-    tokens = torch.full((batch, beam, width + 1), SOS, device=device)
-    log_probability = torch.full((batch, beam), -torch.inf, device=device)
-    log_probability[:, 0] = 0.0  # all hypotheses are the same at first: one of them counts
+    tokens = torch.full((batch, 1, width + 1), SOS, device=device)  # one hypothesis at first
+    log_probability = torch.zeros(batch, 1, device=device)
     ended = _Ended.none(batch, beam, width + 1, device)
-    past = torch.zeros(batch, beam, 0, dtype=torch.bool, device=device)
-    itself = torch.eye(beam, dtype=torch.bool, device=device)
+    past = torch.zeros(batch, 1, 0, dtype=torch.bool, device=device)
 
     for length in range(1, width + 1):
+        itself = torch.eye(past.size(1), dtype=torch.bool, device=device)
         past = torch.cat([past, itself.expand(len(past), -1, -1)], dim=2)
         step = predict(tokens[..., :length], past)
         best, token = _topk(step, min(beam, step.size(-1)))
@@ -148,7 +155,7 @@ def beam_search(
         token = token.masked_fill(at_limit[..., None], EOS)
 
         total = (log_probability[..., None] + best).flatten(1)
-        log_probability, index = total.topk(beam)
+        log_probability, index = total.topk(min(beam, total.size(1)))
         parent = index // best.size(-1)
         tokens, past = _take(tokens, parent), _take(past, parent)
         tokens[..., length] = token.flatten(1).gather(1, index)
@@ -164,7 +171,7 @@ def beam_search(
             ended.collect(~live, sentence, n_best, done)
             if alive == 0:
                 break
-            stay = live.nonzero()[:, 0]
+            stay = _closed_up(live, alive)
             sentence, ended, past = sentence[stay], ended.keep(stay), past[stay]
             tokens, log_probability = tokens[stay], log_probability[stay]
             predict.keep(stay)
@@ -202,6 +209,13 @@ class _Ended(NamedTuple):
             into[n] = [Hypothesis(tokens[1:tokens.index(EOS)], log_probability, score)
                        for tokens, log_probability, score in zip(*hypotheses, strict=True)
                        if score > -torch.inf]
+
+
+def _closed_up(live: Bool[Tensor, " rows"], alive: int) -> Int[Tensor, " alive"]:
+    """The live rows, the last of them in the places of those that leave: few have to move."""
+    order = torch.arange(alive, device=live.device)
+    order[~live[:alive]] = alive + live[alive:].nonzero()[:, 0]
+    return order
 
 
 def _take(

@@ -69,7 +69,7 @@ class Translator:
         self._source = source
         self._target = target
         self._decoding = config.decoding
-        self._answer = answer or partial(map, partial(search, models, config.decoding))
+        self._answer = answer or partial(search, models, config.decoding)
         tables = [len(model.source_positions.table) for model in models
                   if isinstance(model.source_positions, LearnedPositions)]
         self._positions = min([positions, *tables])  # tokens of any sequence, <eos> too

@@ -16,7 +16,7 @@ from translate.decoding.translator import Search
 from translate.errors import UserError
 from translate.runs import load_ensemble
 
-_search: "partial[list[list[Hypothesis]]]"  # of a worker process
+_search: Search  # of a worker process
 
 
 @contextmanager
@@ -49,4 +49,5 @@ def _start(checkpoints: Sequence[Path], overrides: Sequence[str]) -> None:
 
 
 def _answer(request: Request) -> list[list[Hypothesis]]:
-    return _search(request)
+    (answer,) = _search([request])
+    return answer
