@@ -1,13 +1,11 @@
 """JoeyNMT's own search, with our weights."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 from joeynmt.batch import Batch
-from joeynmt.model import build_model
 from joeynmt.search import search as joeynmt_search
-from joeynmt.vocabulary import Vocabulary
+from joeynmt_model import build
 from pytorch import SearchBatch, attention_names, carry_over, serve_model
 from torch import Tensor, nn
 
@@ -31,21 +29,11 @@ DECODER = {
     "dec_layer_norm": "around_cross_attention.norm",
     **FEED_FORWARD,
 }
-SPECIAL = {"unk": "unk", "pad": "pad", "bos": "sos", "eos": "eos"}  # theirs -> ours
 
 
 def load(weights: dict[str, Tensor], settings: dict[str, Any]) -> SearchBatch:
     embedding = weights["target_embedding.weight"]
-    vocabulary = Vocabulary([str(n) for n in range(len(SPECIAL), len(embedding))], SimpleNamespace(
-        sep_token=None, lang_tags=[], **{f"{theirs}_token": f"<{theirs}>" for theirs in SPECIAL},
-        **{f"{theirs}_id": settings[ours] for theirs, ours in SPECIAL.items()}))
-    sides = {side: {"type": "transformer", "num_layers": settings[f"{side}_layers"],
-                    "layer_norm": "post", "num_heads": settings["heads"],
-                    "hidden_size": settings["d_model"], "ff_size": settings["d_ff"],
-                    "embeddings": {"embedding_dim": settings["d_model"], "scale": True}}
-             for side in ("encoder", "decoder")}
-    model = build_model({**sides, "tied_embeddings": True, "tied_softmax": True},
-                        vocabulary, vocabulary).eval()
+    model = build(settings, len(embedding)).eval()
     state = carry_over(model, weights, settings, ENCODER, DECODER)
     state |= {f"{name}.weight": embedding
               for name in ("src_embed.lut", "trg_embed.lut", "decoder.output_layer")}
