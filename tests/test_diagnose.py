@@ -102,8 +102,8 @@ def test_a_mistake_in_the_source_that_shows_only_after_updates_fails(tmp_path: P
     source = path.read_text(encoding="utf-8")
     for old, new in (
             ("from torch import Tensor, nn\n", "import torch\nfrom torch import Tensor, nn\n"),
-            ("        self.w_2 = nn.Linear(d_ff, d_model)\n",
-             "        self.w_2 = nn.Linear(d_ff, d_model)\n"
+            ("        self.w_2 = Linear(d_ff, d_model)\n",
+             "        self.w_2 = Linear(d_ff, d_model)\n"
              "        self.gate = nn.Parameter(torch.zeros(1))\n"),
             ("return self.w_2(", "return self.gate * x.mean(dim=1, keepdim=True) + self.w_2(")):
         assert source.count(old) == 1

@@ -1,6 +1,9 @@
 """From a source sentence to target tokens: greedy search, sampling and beam search."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -51,10 +54,29 @@ class Request(NamedTuple):
 def search(
     models: Sequence[Transformer], decoding: DecodingConfig, requests: Iterable[Request]
 ) -> Iterator[list[list[Hypothesis]]]:
-    """Of each request the hypotheses of each sentence, the best first."""
-    with laid_out(models):
-        for request in requests:
-            yield _answer(models, decoding, request)
+    """Of each request the hypotheses of each sentence, the best first.
+
+    On a CPU each thread takes a request of its own: more threads gain little for small matrices.
+    """
+    answer = partial(_answer, models, decoding)
+    with laid_out(models), _one_request_a_thread(models) as threads:
+        yield from threads.map(answer, requests) if threads else map(answer, requests)
+
+
+@contextmanager
+def _one_request_a_thread(models: Sequence[Transformer]) -> Iterator[ThreadPoolExecutor | None]:
+    """None where there is one thread, or a GPU; autocast is not known to other threads."""
+    number = torch.get_num_threads()
+    if (number == 1 or next(models[0].parameters()).device.type != "cpu"
+            or torch.is_autocast_enabled("cpu")):
+        yield None
+        return
+    pool = ThreadPoolExecutor(number, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(number)
 
 
 def _answer(

@@ -32,10 +32,10 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", sinusoidal(256, d_model), persistent=False)
 
     def forward(self, start: int, length: int) -> Float[Tensor, "length d_model"]:
-        end = start + length
-        if end > len(self.table):
-            self.table = sinusoidal(2 * end, self.table.size(1)).to(self.table)
-        return self.table[start:end]
+        end, table = start + length, self.table  # which another thread may replace
+        if end > len(table):
+            table = self.table = sinusoidal(2 * end, table.size(1)).to(table)
+        return table[start:end]
 
 
 class LearnedPositions(nn.Module):
