@@ -13,7 +13,8 @@ from translate.model.dropout import Dropout
 
 # What the names of operators, or of what calls them, begin with.
 GROUPS = {
-    "matrix products": ("aten::mm", "aten::addmm", "aten::bmm"),
+    "matrix products": ("_Product", "mkldnn::_linear_pointwise", "aten::mm", "aten::addmm",
+                        "aten::bmm"),
     "attention": ("aten::scaled_dot_product_attention", "ScaledDotProduct"),
     "dropout": ("dropout",),
     "softmax and loss": ("FusedLoss", "aten::log_softmax", "LogSoftmax", "aten::gather", "Gather"),

@@ -39,7 +39,7 @@ from translate.data.encoding import EncodedCorpus, encode
 from translate.errors import UserError
 from translate.storage import write_json
 
-CONFIG = Path("benchmarks/small.yaml")
+CONFIG = Path(__file__).with_name("small.yaml")
 BATCH_TOKENS = 4096
 
 
