@@ -1,5 +1,6 @@
 """What all commands share: help, mistakes, UTF-8; then `prepare`, and the list of the Makefile."""
 
+import errno
 import importlib
 import os
 import re
@@ -115,6 +116,29 @@ def test_an_interruption_is_code_130_and_a_mistake_code_2(
     assert code_of(interrupted) == 130
     assert code_of(mistaken) == 2
     assert capsys.readouterr().err == "\ninterrupted\nerror: the file is upside down\n"
+
+
+@pytest.mark.parametrize(("number", "says"), [
+    (errno.ENOSPC, "No space left on device"), (errno.EACCES, "Permission denied"),
+    (errno.EROFS, "Read-only file system"), (errno.EIO, "Input/output error"),
+    (errno.EISDIR, "Is a directory"), (errno.ENOTDIR, "Not a directory"),
+    (errno.ENAMETOOLONG, "File name too long"), (errno.EDQUOT, "Disk quota exceeded"),
+])
+def test_what_the_system_refuses_is_told_with_the_path_and_code_2(
+        number: int, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def refused() -> None:
+        raise OSError(number, os.strerror(number), "a/b")
+
+    assert code_of(refused) == 2
+    assert capsys.readouterr().err == f"error: a/b: {says}\n"
+
+
+def test_a_file_whose_name_is_not_utf_8_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    def refused() -> None:
+        raise UserError(f"{os.fsdecode(b'a' + bytes([0xff]))}: gone")
+
+    assert code_of(refused) == 2
+    assert capsys.readouterr().err == "error: a\\udcff: gone\n"
 
 
 def test_output_is_utf_8_whatever_the_locale(tmp_path: Path) -> None:

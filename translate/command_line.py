@@ -5,6 +5,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from translate.config import Config, load_config
@@ -38,11 +39,13 @@ def config_from(options: argparse.Namespace) -> Config:
 def run(main: Callable[[], None]) -> None:
     """Run a command: UserError becomes a message and exit code 2, Ctrl-C becomes code 130.
 
+    So does what the system refuses: a full disk, no permission, a folder in the place of a file.
     What is printed is UTF-8, as all that is read, whatever the locale.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")
+            # Names of files need not be UTF-8.
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     try:
         main()
         sys.stdout.flush()
@@ -52,6 +55,19 @@ def run(main: Callable[[], None]) -> None:
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         sys.exit(130)
-    except BrokenPipeError:  # such as `| head`; nothing more can be written
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # such as `| head`
+        _write_no_more()
         sys.exit(141)
+    except OSError as error:
+        if error.errno is None:  # a mistake of this program
+            raise
+        if error.filename is None:
+            _write_no_more()
+        print(f"error: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _write_no_more() -> None:
+    """Or Python would try again when it ends."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,14 +7,38 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from translate.errors import UserError
 
+LONGEST, DEEPEST = 1 << 16, 20  # a config, in bytes and levels
+MOST = 10  # problems that are told
+
+
+def _nameable(path: Path) -> Path:
+    try:
+        path.expanduser()  # a RuntimeError where there is no such user
+        if b"\0" not in str(path).encode():
+            return path
+    except (RuntimeError, UnicodeEncodeError):
+        pass
+    raise ValueError("no file can have this name")
+
+
 Probability = Annotated[float, Field(ge=0, lt=1)]
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=10**9)]
+Layers = Annotated[int, Field(ge=1, le=1000)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-FilePair = tuple[Path, Path]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+FilePath = Annotated[Path, AfterValidator(_nameable)]
+FilePair = tuple[FilePath, FilePath]
 
 
 class Settings(BaseModel):
@@ -25,7 +49,7 @@ class DataConfig(Settings):
     """Which corpus, and which of its pairs are kept or repaired."""
 
     corpus: Literal["sample", "multi30k", "iwslt2014", "iwslt2016", "iwslt2017", "files"]
-    root: Path | None = None  # a folder or archive to read instead of downloading
+    root: FilePath | None = None  # a folder or archive to read instead of downloading
     split_rule: Literal["official", "fairseq"] = "official"  # iwslt2014 alone
     train: FilePair | None = None  # corpus: files - [German file, English file]
     validation: FilePair | None = None
@@ -56,7 +80,7 @@ class DataConfig(Settings):
 
 class SubwordConfig(Settings):
     type: Literal["bpe", "unigram"] = "bpe"
-    size: Annotated[int, Field(ge=300)] = 8000
+    size: Annotated[int, Field(ge=300, le=10**6)] = 8000
     joint: bool = True  # one model and vocabulary for both languages
 
 
@@ -71,8 +95,8 @@ class ModelConfig(Settings):
 
     d_model: Count = 512
     heads: Count = 8
-    encoder_layers: Count = 6
-    decoder_layers: Count = 6
+    encoder_layers: Layers = 6
+    decoder_layers: Layers = 6
     d_ff: Count = 2048
     dropout: Probability = 0.1
     attention_dropout: Probability = 0.0
@@ -106,7 +130,7 @@ class TrainingConfig(Settings):
     clip_norm: Positive | None = 1.0
     validate_every: Count | None = None  # updates; none: after every epoch
     log_every: Count = 50  # updates between points of the training curves
-    save_minutes: Annotated[float, Field(ge=0)] = 10.0  # between states to go on from
+    save_minutes: NotNegative = 10.0  # between states to go on from
     max_skipped: Count = 10  # updates in a row with a loss or gradient that is not finite
     early_stopping: Literal["bleu", "loss"] = "bleu"  # what `best` means
     patience: Count | None = None  # validations without a better one before stopping
@@ -122,8 +146,9 @@ class TrainingConfig(Settings):
 
 class DecodingConfig(Settings):
     beam: Count = 5
-    length_penalty: Annotated[float, Field(ge=0)] = 0.6  # alpha of Wu et al. 2016, equation 14
-    max_length_factor: Annotated[float, Field(ge=0)] = 1.5  # output limit: factor * |src| + extra
+    length_penalty: NotNegative = 0.6  # alpha of Wu et al. 2016, equation 14
+    # Output limit: factor * |src| + extra.
+    max_length_factor: Annotated[float, Field(ge=0, le=100)] = 1.5
     max_length_extra: Count = 20
     min_length: Annotated[int, Field(ge=0)] = 0  # tokens before <eos>
     no_repeat_ngram: Count | None = None  # no n-gram of this size twice in a translation
@@ -139,8 +164,8 @@ class DecodingConfig(Settings):
 class Config(Settings):
     """A whole run. The resolved config is saved with the run and is enough to repeat it."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-    seed: Annotated[int, Field(ge=0)] = 1
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
     data: DataConfig
     text: TextConfig = TextConfig()
@@ -170,14 +195,15 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
         UserError: naming the file, the key, the value, what is allowed and the nearest valid name.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        with open(path, "rb") as file:  # which may have no end, such as a pipe
+            data = file.read(LONGEST + 1)
+        text = data.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UserError(f"{path}: cannot read this config: {reason}") from None
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+    if len(data) > LONGEST:
+        raise UserError(f"{path}: longer than {LONGEST:,} bytes: this is no config")
+    values = _parse(text, str(path))
     if not isinstance(values, dict):
         raise UserError(f"{path}: a config is a mapping of keys to values, see configs/sample.yaml")
     for override in overrides:
@@ -185,7 +211,9 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     try:
         return Config.model_validate(values)
     except ValidationError as error:
-        raise UserError("\n".join(_explain(path, problem) for problem in error.errors())) from None
+        problems = [_explain(path, problem) for problem in error.errors()]
+        more = [f"… and {len(problems) - MOST} more"] if len(problems) > MOST else []
+        raise UserError("\n".join(problems[:MOST] + more)) from None
 
 
 def save_config(config: Config, path: Path) -> None:
@@ -195,6 +223,27 @@ def save_config(config: Config, path: Path) -> None:
     partial.write_text(yaml.safe_dump(values, sort_keys=False, allow_unicode=True),
                        encoding="utf-8")
     os.replace(partial, path)
+
+
+def _parse(text: str, where: str) -> Any:
+    depth = 0
+    try:
+        for event in yaml.parse(text, yaml.SafeLoader):
+            # A few lines of names for lists of names can stand for more than fits into memory.
+            if isinstance(event, yaml.AliasEvent):
+                raise UserError(f"{where}: *{event.anchor}: write the value out; names for values "
+                                "are not read here")
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise UserError(f"{where}: nested more than {DEEPEST} levels deep: this is no "
+                                "config")
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UserError(f"{where}: not valid YAML: {' '.join(str(error).split())}") from None
+    except (ValueError, LookupError, AttributeError):  # what int(), date() and the like raise
+        raise UserError(f"{where}: not valid YAML: a number, a date or a value with a !!tag cannot "
+                        "be read") from None
 
 
 def _apply(values: dict[str, Any], override: str) -> None:
@@ -209,10 +258,7 @@ def _apply(values: dict[str, Any], override: str) -> None:
         if not isinstance(inner, dict):
             raise UserError(f"--set {override}: {parent} is a value, not a group of settings")
         values = inner
-    try:
-        values[last] = yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise UserError(f"--set {override}: the value is not valid YAML") from None
+    values[last] = _parse(value, f"--set {override}")
 
 
 def _explain(path: Path, problem: Any) -> str:
@@ -230,7 +276,15 @@ def _explain(path: Path, problem: Any) -> str:
     message = message[0].lower() + message[1:]
     if not key or problem["type"] == "value_error":
         return f"{path}: {message}"
-    return f"{path}: {key}={problem['input']!r}: {message}"
+    return f"{path}: {key}={_short(problem['input'])}: {message}"
+
+
+def _short(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not write out integers of thousands of digits
+        return "…"
+    return text if len(text) <= 100 else f"{text[:100]}…"
 
 
 def _names(location: list[str]) -> list[str]:

@@ -162,7 +162,7 @@ def _score(translator: Translator, options: argparse.Namespace) -> None:
 def _input(options: argparse.Namespace) -> Iterable[list[str]]:
     """Lines to translate, in the groups that are translated together."""
     if options.text is not None:
-        return [[options.text]]
+        return [[_whole(options.text)]]
     if options.file is not None:
         return [read_lines(options.file)]
     if sys.stdin.isatty():
@@ -175,10 +175,20 @@ def _ask() -> Iterator[list[str]]:
     while True:
         try:
             # A prompt goes to standard output if that is a file or a pipe.
-            yield [input("de> " if sys.stdout.isatty() else "")]
+            yield [_whole(input("de> " if sys.stdout.isatty() else ""))]
         except EOFError:
             print(file=sys.stderr)
             return
+
+
+def _whole(text: str) -> str:
+    """What was typed, if all of it is text; Python has marked bytes that are not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UserError("the sentence is not UTF-8; set the terminal to it, or convert the "
+                        "sentence with iconv") from None
+    return text
 
 
 def _draw(attention: Attention, of: Kind, path: Path) -> None:

@@ -1,7 +1,6 @@
 """A run folder, `checkpoints/<name>/`: where its parts lie, and a trained model out of it."""
 
 import itertools
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from translate.config import Config, load_config, save_config
 from translate.data.encoding import TextSide, load_text
 from translate.errors import UserError
 from translate.model.transformer import Transformer
-from translate.storage import read_tensors
+from translate.storage import read_state, read_tensors
 
 BASE = Path("checkpoints")
 
@@ -63,8 +62,11 @@ class Run:
         """Whether it was trained as long as the config asks for."""
         if not self.report.exists():
             return False
-        limits = json.loads(self.report.read_text(encoding="utf-8"))["limits"]
-        return bool(limits == config.training.limits())
+        try:
+            return bool(read_state(self.report).get("limits") == config.training.limits())
+        except UserError as damage:
+            raise UserError(f"{damage}\nRemove it, and the same command scores the run and writes "
+                            "it again") from None
 
 
 class Trained(NamedTuple):
@@ -103,8 +105,17 @@ def open_run(config: Config, fresh: bool) -> Run:
                             "\nStart over with --fresh (the old run is moved aside), or name "
                             "another one with --set name=…")
     run.folder.mkdir(parents=True, exist_ok=True)
+    _check_links(run)
     save_config(config, run.config)
     return run
+
+
+def _check_links(run: Run) -> None:
+    """What is written to a run that a stranger has made stays in its folder."""
+    for path in run.folder.rglob("*"):
+        if path.is_symlink() and not path.resolve().is_relative_to(run.folder.resolve()):
+            raise UserError(f"{path} leads out of the run folder; put what it points at in its "
+                            "place")
 
 
 def aside(run: Run, n: int) -> Path:
@@ -144,11 +155,16 @@ def load_trained(checkpoint: Path, overrides: Sequence[str] = ()) -> Trained:
     """The model of a checkpoint folder, in evaluation mode on the configured device."""
     run = Run(checkpoint.resolve().parent)
     config = load_config(run.config, overrides)
+    _check_links(run)
     device = pick_device(config.device)
     source, target = load_text(run.text, config.text.lowercase)
-    model = build_model(config, len(source.vocabulary), len(target.vocabulary))
-    weights = checkpoint / "model.safetensors"
-    load_weights(model, read_tensors(weights), weights)
+    path = checkpoint / "model.safetensors"
+    weights = read_tensors(path)
+    sizes = len(source.vocabulary), len(target.vocabulary)
+    with torch.device("meta"):  # a config can ask for more than fits into memory
+        check_weights(build_model(config, *sizes), weights, path)
+    model = build_model(config, *sizes)
+    load_weights(model, weights, path)
     if device.type == "cpu":
         keep_freed_memory()
     return Trained(config, model.to(device).eval(), source, target, checkpoint)
@@ -177,7 +193,15 @@ def _text(trained: Trained) -> list[Any]:
 
 
 def build_model(config: Config, source_size: int, target_size: int) -> Transformer:
-    return Transformer(source_size, target_size, **config.model.model_dump())
+    try:
+        return Transformer(source_size, target_size, **config.model.model_dump())
+    except ValueError as error:
+        raise UserError(f"the model does not fit the vocabularies: {error}") from None
+    except RuntimeError as error:
+        if "alloc" not in str(error) and "memory" not in str(error):
+            raise
+        raise UserError("a model of this size does not fit into memory: lower model.d_model, "
+                        "model.d_ff or the number of layers") from None
 
 
 def pick_device(name: str) -> torch.device:
@@ -195,6 +219,17 @@ def pick_device(name: str) -> torch.device:
 
 def load_weights(model: Transformer, loaded: Mapping[str, Tensor], path: Path) -> None:
     """Copy weights read from a file into the model, each checked by name and shape."""
+    check_weights(model, loaded, path)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(loaded[name])
+
+
+def check_weights(model: Transformer, loaded: Mapping[str, Tensor], path: Path) -> None:
+    """
+    Raises:
+        UserError: naming the first tensor that the model has in another shape, or not at all.
+    """
     parameters = dict(model.named_parameters())
     for name in sorted(parameters.keys() | loaded.keys()):
         shapes = [tuple(tensors[name].shape) if name in tensors else "nothing"
@@ -202,6 +237,3 @@ def load_weights(model: Transformer, loaded: Mapping[str, Tensor], path: Path) -
         if shapes[0] != shapes[1]:
             raise UserError(f"{path}: these weights belong to another configuration: {name} should "
                             f"be {shapes[0]} and is {shapes[1]}")
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(loaded[name])

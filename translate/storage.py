@@ -64,7 +64,7 @@ def read_state(path: Path) -> dict[str, Any]:
         version, checksum = state.pop("version", 0), state.pop("sha256", None)
     except OSError as error:
         raise UserError(f"{path}: cannot read it: {error.strerror}") from None
-    except (ValueError, AttributeError, RecursionError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         raise _damaged(path) from None
     _check_version(version, path)
     if checksum != _json_checksum(state):

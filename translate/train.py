@@ -5,7 +5,6 @@ alone. `torchrun --nproc-per-node N -m translate.train …` trains one run in N 
 """
 
 import filecmp
-import json
 import os
 import shutil
 import sys
@@ -20,7 +19,7 @@ from translate.errors import UserError
 from translate.evaluate import evaluate
 from translate.evaluation.report import table
 from translate.runs import BASE, Run, load_trained, open_run, pick_device
-from translate.storage import write_json
+from translate.storage import read_state, write_state
 from translate.training.interruption import Stopped
 from translate.training.lock import locked
 from translate.training.processes import Processes, joined
@@ -60,7 +59,7 @@ def _train(config: Config, run: Run, processes: Processes) -> None:
 
 
 def _say_finished(config: Config, run: Run) -> None:
-    report = json.loads(run.report.read_text(encoding="utf-8"))
+    report = read_state(run.report)
     print(f"{run.folder} is finished after {report['updates']:,} updates; nothing to train. "
           "--fresh starts over and moves it aside.\n")
     print(table(report["results"], config.text.lowercase))
@@ -73,9 +72,9 @@ def _score(trainer: Trainer, corpus: Corpus, run: Run) -> None:
     trainer.monitor.finished(progress.update, config, {
         f"test/bleu_{r['test_set']}_{r['search'].replace(' ', '')}": r["bleu"]["value"]
         for r in results})
-    write_json({"updates": progress.update, "epochs": progress.epoch, "seconds": progress.seconds,
-                "best_update": progress.best_update, "limits": config.training.limits(),
-                "validations": progress.validations, "results": results}, run.report)
+    write_state({"updates": progress.update, "epochs": progress.epoch, "seconds": progress.seconds,
+                 "best_update": progress.best_update, "limits": config.training.limits(),
+                 "validations": progress.validations, "results": results}, run.report)
     python = os.path.relpath(sys.executable)  # .venv/bin/python, where make has put it
     if python.startswith(os.pardir):
         python = "python"

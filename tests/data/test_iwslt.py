@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from translate.data import iwslt
 from translate.data.iwslt import align_talks, read_iwslt, read_release, segments, talks
 from translate.errors import UserError
 
@@ -118,15 +119,26 @@ def test_other_names_and_paths_that_lead_outside_are_passed_over(tmp_path: Path,
     assert sorted(path.name for path in tmp_path.iterdir()) == ["release"]
 
 
-def test_links_in_an_archive_are_not_followed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE,
+                                  tarfile.BLKTYPE, tarfile.FIFOTYPE])
+def test_links_and_devices_in_an_archive_are_not_read(tmp_path: Path, kind: bytes) -> None:
     root = as_tgz(release(), tmp_path / "release.tgz")
     with tarfile.open(tmp_path / "links.tgz", "w:gz") as archive, tarfile.open(root) as source:
         for member in source:
             if member.name.endswith("train.tags.de-en.en"):
-                member.type, member.linkname, member.size = tarfile.SYMTYPE, "/etc/passwd", 0
+                member.type, member.linkname, member.size = kind, "/etc/passwd", 0
             archive.addfile(member, source.extractfile(member) if member.isfile() else None)
     with pytest.raises(UserError, match=r"train.tags.de-en.en is missing"):
         read_iwslt(tmp_path / "links.tgz", "iwslt2016", "official")
+
+
+@pytest.mark.parametrize("pack", [as_tgz, as_zip])
+def test_an_archive_of_more_than_a_release_is_refused_before_it_is_read(
+        tmp_path: Path, pack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iwslt, "LARGEST", 1 << 20)
+    bomb = release() | {"train.tags.de-en.en": "x" * (1 << 20)}
+    with pytest.raises(UserError, match=r"a: its files have more than 1 MiB; a release has a ten"):
+        read_release(pack(bomb, tmp_path / "a"), "16")
 
 
 @pytest.mark.parametrize("pack", [as_folder, as_tgz, as_zip])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from translate.data import lines
 from translate.data.lines import check_aligned, clean, clean_split, read_lines, write_lines
 from translate.errors import UserError
 
@@ -152,3 +153,17 @@ def test_a_file_that_merely_ends_early_comes_apart_at_its_end() -> None:
         check_aligned(german, english[:700], "x")
     with pytest.raises(UserError, match=r"1000 German lines but 0 English lines.* line 1$"):
         check_aligned(german, [], "x")
+
+
+@pytest.mark.parametrize("name", ["a.de", "a.de.gz"])
+def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(
+        tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "LONGEST", 1000)
+    for length, taken in ((1000, True), (1001, False)):
+        text = b"kurz\n" + b"x" * length
+        (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith("gz") else text)
+        if taken:
+            assert read_lines(tmp_path / name) == ["kurz", "x" * length]
+        else:
+            with pytest.raises(UserError, match=rf"{name}: line 2 is longer than 1,000 bytes"):
+                read_lines(tmp_path / name)

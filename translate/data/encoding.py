@@ -22,7 +22,7 @@ from translate.data.token_table import Splitting, tokenise
 from translate.data.vocabulary import Vocabulary, build_words, train_subwords, word_field
 from translate.errors import UserError
 
-CACHE_VERSION = 2
+CACHE_VERSION = 3
 META = "meta.json"
 _SIDES: tuple[tuple[str, Language], ...] = (("source", "de"), ("target", "en"))
 

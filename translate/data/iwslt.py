@@ -20,6 +20,7 @@ from translate.data.lines import Split, clean_split, split_lines
 from translate.errors import UserError
 
 TRAIN = "train.tags.de-en"
+LARGEST = 1 << 29  # bytes of the files in an archive
 NESTED = "de-en.tgz"  # the German-English archive inside the archive of a whole year
 OFFICIAL_TESTS = {
     "iwslt2014": ["tst2010", "tst2011", "tst2012"],
@@ -145,20 +146,29 @@ def _unpack(archive: Path, file: BinaryIO, wanted: re.Pattern[str]) -> dict[Path
         inside = not path.is_absolute() and ".." not in path.parts
         return inside and wanted.fullmatch(path.name) is not None
 
+    def check_size(size: int) -> None:
+        if size > LARGEST:
+            raise UserError(f"{archive}: its files have more than {LARGEST >> 20:,} MiB; a release "
+                            "has a tenth of that")
+
     try:
         if zipfile.is_zipfile(file):
             with zipfile.ZipFile(file) as opened:
-                for name in filter(is_wanted, opened.namelist()):
-                    files[archive / name] = opened.read(name)
+                wanted_members = [each for each in opened.infolist() if is_wanted(each.filename)]
+                check_size(sum(each.file_size for each in wanted_members))
+                for each in wanted_members:
+                    files[archive / each.filename] = opened.read(each)
         else:
             file.seek(0)
             with tarfile.open(fileobj=file) as tar:
                 for member in tar:
                     content = tar.extractfile(member) if member.isfile() else None
                     if content is not None and is_wanted(member.name):
+                        check_size(member.size + sum(map(len, files.values())))
                         files[archive / member.name] = content.read()
     except (*UNREADABLE, OSError) as error:
-        raise UserError(f"{archive}: cannot be read as a .tgz or .zip: {error}") from None
+        raise UserError(f"{archive}: cannot be read as a .tgz or .zip: "
+                        + " ".join(str(error).split())) from None
     return files
 
 

@@ -11,6 +11,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate, zip_longest
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +21,7 @@ from translate.errors import UserError
 # Only references that end in a semicolon: HTML's older ones, without it, would eat "Q&Amp" or
 # make "¬" of the first letters of "&nothing".
 ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+LONGEST = 16_000_000  # bytes of a line
 INVISIBLE = re.compile("[\u00ad\u200b\ufeff]")  # soft hyphen, zero-width space, byte-order mark
 
 
@@ -67,13 +69,16 @@ def split_lines(data: bytes, where: str) -> list[str]:
     return list(_decoded(io.BytesIO(data), where))
 
 
-def _decoded(lines: Iterable[bytes], where: str) -> Iterator[str]:
+def _decoded(file: io.BufferedIOBase, where: str) -> Iterator[str]:
     """Lines of a binary file, which end at "\\n" alone.
 
     Never `str.splitlines`: U+2028, U+0085, U+000B, U+000C and others are inside lines of real
     corpora, on one side only, and would shift every line after them.
     """
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(iter(partial(file.readline, LONGEST + 1), b""), start=1):
+        if len(line) > LONGEST:  # such as what a few bytes of gzip can be made to stand for
+            raise UserError(f"{where}: line {number} is longer than {LONGEST:,} bytes; a file of "
+                            "text has one segment a line")
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -106,6 +111,9 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         with open(temporary, "w", encoding="utf-8", newline="\n") as file:
             file.writelines(line + "\n" for line in lines)
         os.replace(temporary, path)
+    except OSError as error:
+        error.filename = str(path)  # a full disk has none
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -5,16 +5,21 @@ joining needs no detokenisation rules: put the tokens together, and each mark is
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
 import spacy
 from spacy.pipeline import Sentencizer
+from spacy.tokens import Doc
+
+from translate.errors import UserError
 
 MARK = "▁"
 _ESCAPE = "␛"  # a mark that is part of the text is written ␛_, and ␛ itself ␛␛
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
+# Longer than any word; spaCy may take n² steps for n characters without white space.
+_LONG_RUN = re.compile(r"\S{200}(?=\S)")
 
 Language = Literal["de", "en"]
 
@@ -22,7 +27,8 @@ Language = Literal["de", "en"]
 class Tokenizer:
     """spaCy's rules for one language (`spacy.blank`, no model to download), made reversible.
 
-    `join(split(text)) == " ".join(text.split())` for every text, unless it is lowercased.
+    `join(split(text)) == " ".join(text.split())` for every text, unless it is lowercased. Half of a
+    surrogate pair is no text, and becomes "?".
     """
 
     def __init__(self, language: Language, lowercase: bool = False) -> None:
@@ -31,7 +37,8 @@ class Tokenizer:
 
     def sentences(self, text: str) -> list[str]:
         """The text cut behind full stops and the like, by spaCy's rules."""
-        return [sentence.text for sentence in Sentencizer()(self._spacy(text)).sents]
+        return [sentence.text for part in self._parts(text)
+                for sentence in Sentencizer()(part).sents]
 
     def split(self, text: str) -> list[str]:
         text = " ".join(text.split())
@@ -39,10 +46,16 @@ class Tokenizer:
             text = text.replace(_ESCAPE, _ESCAPE * 2).replace(MARK, _ESCAPE + "_")
         tokens = []
         space = MARK
-        for token in self._spacy(text):
-            tokens.append(space + (token.text.lower() if self._lowercase else token.text))
-            space = MARK if token.whitespace_ else ""
+        for part in self._parts(text):
+            for token in part:
+                tokens.append(space + (token.text.lower() if self._lowercase else token.text))
+                space = MARK if token.whitespace_ else ""
         return tokens
+
+    def _parts(self, text: str) -> Iterator[Doc]:
+        text = text.encode(errors="replace").decode()
+        for part in _LONG_RUN.sub(r"\g<0>\n", text).split("\n"):
+            yield self._spacy(part)
 
 
 def join(tokens: Iterable[str]) -> str:
@@ -113,4 +126,12 @@ class TextPipeline:
 
 
 def load_subwords(path: Path) -> Subwords | None:
-    return Subwords(path.read_bytes()) if path.exists() else None
+    if not path.exists():
+        return None
+    try:
+        subwords = Subwords(path.read_bytes())
+        if not subwords.pieces:
+            raise RuntimeError("an empty file is taken without complaint")
+        return subwords
+    except (RuntimeError, UnicodeDecodeError):  # the latter where its reason is not UTF-8
+        raise UserError(f"{path}: this is no SentencePiece model, or it is damaged") from None

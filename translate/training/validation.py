@@ -16,6 +16,8 @@ from translate.model.transformer import Transformer
 from translate.training.loss import LabelSmoothingLoss, batch_loss
 from translate.training.precision import autocast
 
+_DRAWN = 500  # characters of a sentence whose attention can still be seen
+
 
 class ParallelText(NamedTuple):
     """Validation lines as they are on disk: the references are raw."""
@@ -29,7 +31,7 @@ class Validation(NamedTuple):
     perplexity: float  # of the correct tokens
     bleu: Score
     hypotheses: list[str]
-    attention: Attention  # of the first sentence
+    attention: Attention  # of the first sentence that can be drawn
 
     def metric(self, name: str) -> float:
         """What early stopping watches; higher is better."""
@@ -58,7 +60,9 @@ def validate(
             tokens += batch.tokens
         translator = Translator([model], corpus.source, corpus.target, config)
         translations = [best[0] for best in translator.translate(text.source, beam=1)]
-        attention = translator.attention(text.source[0], translations[0].tokens)
+        shown = next((n for n, line in enumerate(text.source)
+                      if len(line) < _DRAWN and translations[n].tokens), 0)
+        attention = translator.attention(text.source[shown], translations[shown].tokens)
     hypotheses = [translation.text for translation in translations]
     return Validation(smoothed / tokens, perplexity(nll / tokens), bleu(hypotheses, text.reference),
                       hypotheses, attention)
