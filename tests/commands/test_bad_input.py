@@ -46,7 +46,7 @@ CASES: dict[str, tuple[dict[str, bytes | None], list[str], str]] = {
         "tiny.yaml: no file can have this name"),
     "a home that nobody has": ({}, with_set("data.train=[~nobody-of-this-name/a, train.en]"),
         "tiny.yaml: no file can have this name"),
-    "a model larger than memory": ({}, with_set("model.d_ff=1000000000"),
+    "a model larger than memory": ({}, with_set("model.d_model=1000000"),
         "a model of this size does not fit into memory: lower model.d_model, model.d_ff or the "
         "number of layers"),
     "aliases that stand for billions": ({"tiny.yaml": BOMB.encode()}, TRAIN,
