@@ -79,15 +79,17 @@ def joined(device: torch.device) -> Iterator[Processes]:
 
     Small messages and a CPU's gradients go over gloo, a GPU's gradients over NCCL.
     """
+    cuda = device.type == "cuda"
+    if cuda:
+        torch.cuda.set_device(device)
     number = int(os.environ.get("WORLD_SIZE", "1"))
     if number == 1:
         yield Processes()
         return
-    cuda = device.type == "cuda"
     dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=_PATIENCE)
     try:
         yield Processes(dist.get_rank(), number)
-    except (dist.DistError, RuntimeError) as error:
+    except RuntimeError as error:
         if not _is_lost_connection(error):
             raise
         raise UserError("another process of this job has ended before its time (its message is "
@@ -98,5 +100,6 @@ def joined(device: torch.device) -> Iterator[Processes]:
 
 
 def _is_lost_connection(error: Exception) -> bool:
-    return any(sign in str(error) for sign in ("Connection closed by peer", "Connection reset",
-                                               "NCCL", "Broken pipe", "timed out"))
+    return any(sign in str(error) for sign in (
+        "Connection closed by peer", "Connection reset", "Broken pipe", "timed out",  # gloo's
+        "remote process exited", "communicator was aborted"))  # NCCL's
