@@ -16,12 +16,14 @@ from translate.data.vocabulary import EOS, PAD, SOS, UNK
 from translate.decoding.prediction import laid_out
 from translate.decoding.search import (
     Hypothesis,
+    Request,
     Sampling,
     _draw,
     _topk,
     beam_search,
     greedy_search,
     length_penalty,
+    search,
 )
 from translate.model.transformer import Transformer
 
@@ -374,6 +376,24 @@ def test_matrices_laid_out_for_the_cpu_give_the_same_translations_and_are_put_ba
     assert not any("forward" in vars(layer) for layer in large)
     with torch.autocast("cpu", torch.bfloat16), laid_out([model]):
         assert not any("forward" in vars(layer) for layer in large)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_requests_that_threads_share_are_answered_in_their_order(beam: int) -> None:
+    model, src, limits = a_model(), *sentences()
+    requests = [Request([row[:-1].tolist()], [int(limit)], beam)
+                for row, limit in zip(alone(src), limits, strict=True)]
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            found.append(list(search([model], penalised(0.6), requests)))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    for (one,), (other,) in zip(*found, strict=True):
+        assert_same(one, other)
+    assert_varied([hypotheses[0] for (hypotheses,) in found[0]])
 
 
 def counting(method: Any, calls: list[int]) -> Any:
