@@ -73,12 +73,20 @@ def causal_mask(length: int, device: torch.device | None = None) -> Bool[Tensor,
 def make_batch(pairs: Pairs, rows: NDArray[np.int64]) -> Batch:
     source = [pairs.source[i] for i in rows]
     target = [pairs.target[i] for i in rows]
-    src, tgt_in, tgt_out = pad(source, [], [EOS]), pad(target, [SOS], []), pad(target, [], [EOS])
+    return masked(pad(source, [], [EOS]), pad(target, [SOS], []), pad(target, [], [EOS]))
+
+
+def masked(
+    src: Int[Tensor, "batch source"],
+    tgt_in: Int[Tensor, "batch target"],
+    tgt_out: Int[Tensor, "batch target"],
+) -> Batch:
+    """Padded ids, with the masks and counts that follow from them."""
     return Batch(
         src, tgt_in, tgt_out, padding_mask(src),
         padding_mask(tgt_in) & causal_mask(tgt_in.size(1)),
         places=(tgt_out != PAD).flatten().nonzero()[:, 0],
-        source_tokens=sum(map(len, source)) + len(rows),
+        source_tokens=int((src != PAD).sum()),
     )
 
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -14,8 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 from translate.config import Config
-from translate.data.batching import Batch
-from translate.data.vocabulary import PAD
+from translate.data.batching import Batch, masked
 from translate.errors import UserError
 from translate.model.transformer import Transformer
 from translate.training.loss import LabelSmoothingLoss, Loss, batch_loss
@@ -138,12 +136,5 @@ def halves(batch: Batch) -> list[Batch]:
     middle = len(batch.src) // 2
     if middle == 0:
         return [batch]
-    parts = []
-    for rows in (slice(middle), slice(middle, None)):
-        src, tgt_out = batch.src[rows], batch.tgt_out[rows]
-        parts.append(replace(
-            batch, src=src, tgt_in=batch.tgt_in[rows], tgt_out=tgt_out,
-            src_mask=batch.src_mask[rows], tgt_mask=batch.tgt_mask[rows],
-            places=(tgt_out != PAD).flatten().nonzero()[:, 0],
-            source_tokens=int((src != PAD).sum())))
-    return parts
+    return [masked(batch.src[rows], batch.tgt_in[rows], batch.tgt_out[rows])
+            for rows in (slice(middle), slice(middle, None))]
