@@ -6,7 +6,8 @@ import random
 import resource
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -265,18 +266,25 @@ def test_without_a_whole_state_nothing_is_trained_and_nothing_deleted(start: Sta
                if run.previous not in path.parents)
 
 
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """As on a full disk, no file can grow beyond so many bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
 def test_a_full_disk_is_told_with_the_path_and_the_run_goes_on_once_there_is_space(
         start: Start, uninterrupted: dict[str, Tensor]) -> None:
     start(SETTINGS | {"max_updates": 6}).run()
     trainer = start(SETTINGS)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))  # bytes that a file may have
-    try:
-        with pytest.raises(UserError, match=r"checkpoints/tiny/(best|recent|last\.partial)/\S+: "
-                                            "cannot write it: .*too large"):
-            trainer.run()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with files_of_at_most(20_000), pytest.raises(
+            UserError, match=r"checkpoints/tiny/(best|recent|last\.partial)/\S+: "
+                             "cannot write it: .*too large"):
+        trainer.run()
     assert not list(Path("checkpoints").rglob("*.partial"))
     resumed = start(SETTINGS)
     assert resumed.progress.update == 6
@@ -289,14 +297,11 @@ def test_a_disk_that_is_full_when_the_state_is_saved_leaves_the_state_before_it(
     trainer = start(SETTINGS | {"save_minutes": 0, "max_updates": 3})
     trainer.run()
     resumed = start(SETTINGS | {"save_minutes": 0})
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, hard))  # enough for weights, not for Adam's
-    try:
-        with pytest.raises(UserError, match=r"last\.partial/optimizer\.safetensors: cannot write "
-                                            r"it: .*\nThe state before it is whole"):
-            resumed.run()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    # Enough for the weights, and not for Adam's moments.
+    with files_of_at_most(30_000), pytest.raises(
+            UserError, match=r"last\.partial/optimizer\.safetensors: cannot write it: .*\n"
+                             "The state before it is whole"):
+        resumed.run()
     assert start(SETTINGS).progress.update == 3
 
 
