@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from translate.config import TrainingConfig
 from translate.errors import UserError
 from translate.model.transformer import Transformer
 from translate.runs import Run, load_weights
@@ -56,6 +57,20 @@ class Progress:
     seconds: float = 0.0  # of training, validations included
     validations: list[dict[str, float]] = field(default_factory=list)
     interval: Interval = field(default_factory=Interval)
+
+    def finished(self, training: TrainingConfig) -> bool:
+        return (self.epoch >= training.epochs
+                or (training.max_updates is not None and self.update >= training.max_updates)
+                or (training.patience is not None and self.stale >= training.patience))
+
+    @property
+    def validated(self) -> bool:
+        """Whether the last update was."""
+        return any(validation["update"] == self.update for validation in self.validations)
+
+    def remaining(self, updates: int) -> float:
+        """Seconds to the last of so many updates, at the pace so far."""
+        return max(updates - self.update, 0) * self.seconds / max(self.update, 1)
 
 
 RandomStates = dict[str, Any]  # by generator; torch's are tensors, the others JSON

@@ -96,9 +96,11 @@ class Trainer:
         self.monitor.say(self._introduction())
         with self._stop.heeded():
             try:
-                if self.progress.due or self._ends_unvalidated():
+                # A limit may have been lowered to where the state was saved, between validations.
+                finished = self.progress.finished(self.config.training)
+                if self.progress.due or (finished and not self.progress.validated):
                     self._validate()
-                while not self._finished():
+                while not self.progress.finished(self.config.training):
                     self._epoch()
                 self._try_average()
                 if self._stop.received:
@@ -159,7 +161,7 @@ class Trainer:
                 progress = self.progress
             elif late:
                 self._save()
-            if self._finished():
+            if progress.finished(training):
                 break
         self.monitor.end_epoch()
 
@@ -180,7 +182,7 @@ class Trainer:
             "tokens_per_second": (interval.tokens + interval.source_tokens) / interval.seconds,
             "padding_share": 1 - (interval.tokens + interval.source_tokens) / interval.places,
             "skipped_updates": progress.skipped,
-        }, self._remaining())
+        }, progress.remaining(self._total_updates()))
 
     def _save(self) -> None:
         """The state to go on from; all processes take part."""
@@ -231,7 +233,8 @@ class Trainer:
             f"epoch {epochs:.3g}, update {progress.update:,}: training loss {training_loss:.3f}, "
             f"validation loss {result.loss:.3f}, perplexity {result.perplexity:.2f}, "
             f"BLEU {result.bleu.value:.2f}{' (best)' if is_best else ''}; "
-            f"{duration(progress.seconds)} so far, {duration(self._remaining())} left")
+            f"{duration(progress.seconds)} so far, "
+            f"{duration(progress.remaining(self._total_updates()))} left")
 
     def _score(self) -> Validation:
         return validate(self.model, self._criterion, self.config, self._corpus, self._text,
@@ -275,17 +278,6 @@ class Trainer:
                              f"{result.loss:.3f}, BLEU {result.bleu.value:.2f}; {verdict}")
         return is_best
 
-    def _finished(self) -> bool:
-        progress, training = self.progress, self.config.training
-        return (progress.epoch >= training.epochs
-                or (training.max_updates is not None and progress.update >= training.max_updates)
-                or (training.patience is not None and progress.stale >= training.patience))
-
-    def _ends_unvalidated(self) -> bool:
-        """Whether a limit was lowered to where the last state was saved, between validations."""
-        scored = [int(validation["update"]) for validation in self.progress.validations]
-        return self._finished() and self.progress.update not in scored
-
     def _plan(self, epoch: int) -> list[list[Rows]]:
         """The rows of every batch of every update of an epoch."""
         batches, size = self._sampler.batches(epoch), self.config.training.accumulate
@@ -311,9 +303,3 @@ class Trainer:
     def _total_updates(self) -> int:
         training = self.config.training
         return min(training.epochs * self._updates_per_epoch, training.max_updates or sys.maxsize)
-
-    def _remaining(self) -> float:
-        """Seconds to the last update, at the pace so far."""
-        progress = self.progress
-        updates = max(self._total_updates() - progress.update, 0)
-        return updates * progress.seconds / max(progress.update, 1)
