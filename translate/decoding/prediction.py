@@ -31,7 +31,7 @@ class Prediction:
         self.limits = limits  # tokens of a translation, <eos> included
         self._models = models
         self._decoding = decoding
-        self._never = never_produced(decoding)
+        self._never = torch.tensor(never_produced(decoding), device=src.device)
         self._src_mask = padding_mask(src)
         self._memories = [model.encode(src, self._src_mask) for model in models]
         self._caches = [model.start_cache(memory)
@@ -53,7 +53,7 @@ class Prediction:
                   for model, memory, cache in zip(
                       self._models, self._memories, self._caches, strict=True)]
         step = _log_mean_probabilities(logits)
-        step[..., self._never] = -torch.inf
+        step.index_fill_(-1, self._never, -torch.inf)
         length = tokens.size(2)  # of the translation, with the token to come
         if length <= self._decoding.min_length:
             step[..., EOS].masked_fill_((self.limits > length)[:, None], -torch.inf)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from translate.model.linear import Linear
 
 Mask = Bool[Tensor, "#batch #heads #query key"]  # True = may attend
-Bias = Float[Tensor, "#batch #heads query key"]  # added to the scores
+Bias = Float[Tensor, "#batch #heads #query key"]  # added to the scores
 
 
 def attention(
@@ -56,6 +56,11 @@ def fused_attention(
     if bias is not None:
         allowed = bias.masked_fill(~allowed, -math.inf)
     return F.scaled_dot_product_attention(q, k, v, allowed, dropout) * something.to(q.dtype)
+
+
+def as_bias(mask: Mask, bias: Bias | None = None) -> Bias:
+    """A mask that leaves every query some key, and a bias, as one: made once and used often."""
+    return torch.where(mask, 0.0 if bias is None else bias, -math.inf)
 
 
 class KeyValues(NamedTuple):

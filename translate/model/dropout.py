@@ -19,10 +19,12 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        if not self.training:
+            return x
         dropped = round(self.p * 2**16)
         on_cpu = not torch.compiler.is_compiling() and x.device.type == "cpu"
-        if not (self.training and on_cpu and 0 < dropped < 2**16):
-            return F.dropout(x, self.p, self.training)
+        if not (on_cpu and 0 < dropped < 2**16):
+            return F.dropout(x, self.p)
         bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
         draws = bits.view(torch.int16)[:x.numel()].view(x.shape)  # −2¹⁵ … 2¹⁵ − 1
         kept = torch.ge(draws, dropped - 2**15, out=torch.empty_like(x))  # 1.0 or 0.0

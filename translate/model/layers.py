@@ -176,6 +176,7 @@ class DecoderLayer(nn.Module):
         mask: Bool[Tensor, "#batch 1 target past"] | None,
         memory_mask: Bool[Tensor, "#batch 1 1 source"] | None,
         bias: Bias | None = None,
+        memory_bias: Float[Tensor, "#batch 1 1 source"] | None = None,
         cache: LayerCache | None = None,
         weights: Weights | None = None,
     ) -> Float[Tensor, "batch target d_model"]:
@@ -188,7 +189,8 @@ class DecoderLayer(nn.Module):
 
         y = self.around_cross_attention.enter(x)
         of_memory = cache.memory if cache else self.cross_attention.keys_values(memory)
-        y = self.cross_attention(y, of_memory, memory_mask, None, weights and weights.cross)
+        y = self.cross_attention(y, of_memory, memory_mask, memory_bias,
+                                 weights and weights.cross)
         x = self.around_cross_attention.leave(x, y)
 
         y = self.feed_forward(self.around_feed_forward.enter(x))

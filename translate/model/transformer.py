@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from translate.model.attention import Bias, as_bias
 from translate.model.dropout import Dropout
 from translate.model.layers import (
     Activation,
@@ -130,11 +131,14 @@ class Transformer(nn.Module):
         length = 1 if cache else tgt.size(1)
         x = self._embed(tgt, self.target_embedding, self.target_positions, past, length)
         bias = self.decoder_bias(past, length, past + length) if self.decoder_bias else None
-        if cache and bias is not None:  # the same for all tokens of a place
-            fed = torch.tensor([*cache[0].fed, tgt.size(1)], device=x.device)
-            bias = bias.repeat_interleave(fed, -1).expand(-1, -1, tgt.size(1), -1)
-        for n, layer in enumerate(self.decoder):
-            x = layer(x, memory, tgt_mask, src_mask, bias, cache[n] if cache else None, weights)
+        if cache is None:
+            for layer in self.decoder:
+                x = layer(x, memory, tgt_mask, src_mask, bias, weights=weights)
+        else:
+            bias = _bias_of_fed([*cache[0].fed, tgt.size(1)], tgt_mask, bias)
+            memory_bias = as_bias(src_mask)
+            for layer, kept in zip(self.decoder, cache, strict=True):
+                x = layer(x, memory, None, None, bias, memory_bias, kept)
         return self.decoder_norm(x)
 
     def project(
@@ -169,3 +173,14 @@ class Transformer(nn.Module):
                     nn.init.zeros_(module.bias)
             elif isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+
+
+def _bias_of_fed(
+    fed: list[int],
+    mask: Bool[Tensor, "#batch 1 target past"] | None,
+    bias: Float[Tensor, "1 heads 1 places"] | None,
+) -> Bias | None:
+    """For all that was fed, `fed` tokens at each place, which share the bias of the place."""
+    if bias is not None:
+        bias = bias.repeat_interleave(torch.tensor(fed, device=bias.device), -1)
+    return bias if mask is None else as_bias(mask, bias)
