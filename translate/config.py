@@ -149,7 +149,7 @@ class DecodingConfig(Settings):
     length_penalty: NotNegative = 0.6  # alpha of Wu et al. 2016, equation 14
     # Output limit: factor * |src| + extra.
     max_length_factor: Annotated[float, Field(ge=0, le=100)] = 1.5
-    max_length_extra: Count = 20
+    max_length_extra: Count = 10
     min_length: Annotated[int, Field(ge=0)] = 0  # tokens before <eos>
     no_repeat_ngram: Count | None = None  # no n-gram of this size twice in a translation
     forbid_unk: bool = False  # never produce <unk>

@@ -231,7 +231,8 @@ def test_a_translation_does_not_depend_on_its_neighbours_or_on_workers(
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_learned_positions_end_a_translation(tmp_path: Path, beam: int) -> None:
-    model = both(tmp_path, {"positions": "learned", "max_positions": 20}, prefer={EOS: -9.0})
+    model = both(tmp_path, {"positions": "learned", "max_positions": 20}, prefer={EOS: -9.0},
+                 max_length_extra=20)
     assert model.engine.positions == 20
     translator = Translator([], *sides(), model.config, model.engine, model.engine.positions)
     for best, *_ in translator.translate(["▁wort1 " * n for n in (1, 4, 7, 9, 10)], beam):

@@ -404,9 +404,9 @@ def counting(method: Any, calls: list[int]) -> Any:
 
 
 def test_a_search_waits_for_the_device_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted on a CPU: nothing but the number of live sentences becomes a Python number."""
+    """Counted on a CPU: nothing but which hypotheses are alive is copied from the device."""
     waits: list[int] = []
-    for name in ("item", "tolist", "__bool__", "__int__", "__float__", "nonzero"):
+    for name in ("item", "tolist", "__bool__", "__int__", "__float__", "nonzero", "cpu"):
         monkeypatch.setattr(Tensor, name, counting(getattr(Tensor, name), waits))
     never = prefer(a_model(), EOS, by=-100.0)
     src, _ = sentences()

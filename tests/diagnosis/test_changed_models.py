@@ -109,8 +109,8 @@ def test_masks_the_wrong_way_round(monkeypatch: Patch) -> None:
 
 def test_no_padding_mask_in_cross_attention(monkeypatch: Patch) -> None:
     forward = DecoderLayer.forward
-    monkeypatch.setattr(DecoderLayer, "forward", lambda self, x, memory, mask, memory_mask, *rest:
-                        forward(self, x, memory, mask, None, *rest))
+    monkeypatch.setattr(DecoderLayer, "forward", lambda *inputs, **options: forward(
+        *inputs[:4], None, *inputs[5:6], None, *inputs[7:], **options))
     found = complaints(build())
     assert found.keys() == {PADDING, ALONE, ASTRAY}
     assert found[PADDING] == [

@@ -41,24 +41,32 @@ class Prediction:
         self,
         tokens: Int[Tensor, "batch beam length"],
         past: Bool[Tensor, "batch beam fed"] | None = None,
-    ) -> Float[Tensor, "batch beam vocabulary"]:
+        rows: Int[Tensor, " rows"] | None = None,
+    ) -> Float[Tensor, "rows vocabulary"]:
         """Log-probabilities in float32 of what follows `tokens`, `<sos>` first.
 
         Only the last token is new to the models. Of all that were fed so far for a sentence, step
         by step and in a step those of all hypotheses, `past` says which belong to a hypothesis;
-        with one hypothesis all do.
+        with one hypothesis all do. `rows` are the hypotheses asked for, those of all sentences
+        numbered one after the other; None is all of them.
         """
         mask = None if past is None else past[:, None]
-        logits = [model.project(model.decode(tokens[..., -1], memory, self._src_mask, mask, cache))
+        states = [model.decode(tokens[..., -1], memory, self._src_mask, mask, cache)
                   for model, memory, cache in zip(
                       self._models, self._memories, self._caches, strict=True)]
-        step = _log_mean_probabilities(logits)
-        step.index_fill_(-1, self._never, -torch.inf)
-        length = tokens.size(2)  # of the translation, with the token to come
+        limits = self.limits.repeat_interleave(tokens.size(1))
+        tokens = tokens.flatten(0, 1)
+        states = [x.flatten(0, 1) for x in states]
+        if rows is not None:
+            limits, tokens, states = limits[rows], tokens[rows], [x[rows] for x in states]
+        step = _log_mean_probabilities([model.project(x) for model, x in zip(
+            self._models, states, strict=True)])
+        step.index_fill_(1, self._never, -torch.inf)
+        length = tokens.size(1)  # of the translation, with the token to come
         if length <= self._decoding.min_length:
-            step[..., EOS].masked_fill_((self.limits > length)[:, None], -torch.inf)
+            step[:, EOS].masked_fill_(limits > length, -torch.inf)
         if self._decoding.no_repeat_ngram:
-            _forbid_repeats(step, tokens[..., 1:], self._decoding.no_repeat_ngram)
+            _forbid_repeats(step, tokens[:, 1:], self._decoding.no_repeat_ngram)
         return step
 
     def keep(self, rows: Int[Tensor, " rows"]) -> None:
@@ -125,13 +133,13 @@ def _log_mean_probabilities(
 
 
 def _forbid_repeats(
-    step: Float[Tensor, "batch beam vocabulary"], tokens: Int[Tensor, "batch beam length"], n: int
+    step: Float[Tensor, "rows vocabulary"], tokens: Int[Tensor, "rows length"], n: int
 ) -> None:
     """Take out every token that would complete an n-gram which `tokens` hold already."""
-    length = tokens.size(2)
+    length = tokens.size(1)
     if length < n:
         return
-    ngrams = tokens.unfold(2, n, 1)
-    begun = tokens[..., None, length - n + 1:]
+    ngrams = tokens.unfold(1, n, 1)
+    begun = tokens[:, None, length - n + 1:]
     repeated = (ngrams[..., :-1] == begun).all(dim=-1)
-    step.scatter_(2, ngrams[..., -1].where(repeated, PAD), -torch.inf)
+    step.scatter_(1, ngrams[..., -1].where(repeated, PAD), -torch.inf)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from translate.config import DecodingConfig
@@ -115,7 +116,7 @@ def greedy_search(
     rows = torch.arange(batch, device=device)  # which sentence each row of the search is
     live = torch.ones(batch, dtype=torch.bool, device=device)
     for length in range(1, width + 1):
-        step = predict(tokens[rows, None, :length])[:, 0]
+        step = predict(tokens[rows, None, :length])
         if sampling is None or uniform is None:
             best, token = _topk(step, 1)
         else:
@@ -126,11 +127,12 @@ def greedy_search(
         tokens[rows, length] = token
         log_probability[rows] += best * live
         live = live & (token != EOS)
-        alive = int(live.sum())  # the one time that the device is waited for
+        seen = live.cpu().numpy()  # the one time that the device is waited for
+        alive = int(seen.sum())
         if alive == 0:
             break
         if alive < _LEAVE * len(rows):
-            stay = _closed_up(live, alive)
+            stay = torch.from_numpy(_closed_up(seen)).to(device)
             rows, live = rows[stay], live[stay]
             predict.keep(stay)
     lengths = (tokens == EOS).long().argmax(dim=1)  # with <eos>, without <sos>
@@ -151,9 +153,11 @@ def beam_search(
     """The `n_best` hypotheses with the highest score found by a beam, the best first.
 
     A step keeps the `beam` likeliest continuations; those that end in `<eos>` go to the finished
-    ones. A sentence is done when nothing that is still alive can score higher than its n-th
-    finished hypothesis: log-probabilities only fall, so a live one scores at best its
-    log-probability over the penalty of the longest length allowed. Nothing is lost by stopping.
+    ones. A hypothesis is given up when it can't score higher than the n-th finished one of its
+    sentence: log-probabilities only fall, so it scores at best its log-probability over the penalty
+    of the longest length allowed. Nothing is lost: what is not given up has a higher
+    log-probability than all that could follow what is, and would be chosen before it. A sentence
+    is done when nothing is left of it.
     """
     predict = Prediction(models, src, limits, decoding)
     batch, width, device = len(src), int(limits.max()), src.device
@@ -165,38 +169,46 @@ def beam_search(
     log_probability = torch.zeros(batch, 1, device=device)
     ended = _Ended.none(batch, beam, width + 1, device)
     past = torch.zeros(batch, 1, 0, dtype=torch.bool, device=device)
+    rows = torch.arange(batch, device=device)  # the hypotheses that are alive, in one row
 
     for length in range(1, width + 1):
         itself = torch.eye(past.size(1), dtype=torch.bool, device=device)
         past = torch.cat([past, itself.expand(len(past), -1, -1)], dim=2)
-        step = predict(tokens[..., :length], past)
-        best, token = _topk(step, min(beam, step.size(-1)))
-        at_limit = (predict.limits == length)[:, None]
-        best = torch.where(at_limit[..., None], -torch.inf, best)
-        best[..., 0] = torch.where(at_limit, step[..., EOS], best[..., 0])
-        token = token.masked_fill(at_limit[..., None], EOS)
+        step = predict(tokens[..., :length], past, rows)
+        best, token = _topk(step, min(beam, step.size(1)))
+        at_limit = predict.limits[rows // past.size(1)] == length
+        best.masked_fill_(at_limit[:, None], -torch.inf)
+        best[:, 0] = torch.where(at_limit, step[:, EOS], best[:, 0])
+        token.masked_fill_(at_limit[:, None], EOS)
 
-        total = (log_probability[..., None] + best).flatten(1)
+        total = torch.full((log_probability.numel(), best.size(1)), -torch.inf, device=device)
+        total[rows] = log_probability.flatten()[rows, None] + best
+        following = torch.full_like(total, EOS, dtype=torch.long)
+        following[rows] = token
+        total, following = (x.view(len(sentence), -1) for x in (total, following))
         log_probability, index = total.topk(min(beam, total.size(1)))
-        parent = index // best.size(-1)
+        parent = index // best.size(1)
         tokens, past = _take(tokens, parent), _take(past, parent)
-        tokens[..., length] = token.flatten(1).gather(1, index)
+        tokens[..., length] = following.gather(1, index)
 
         is_end = tokens[..., length] == EOS
         ended = ended.add(tokens, log_probability.masked_fill(~is_end, -torch.inf),
                           length_penalty(length, alpha))
-        log_probability = log_probability.masked_fill(is_end, -torch.inf)
-        bound = log_probability.amax(dim=1) / length_penalty(predict.limits, alpha)
-        live = ended.scores[:, n_best - 1] < bound
-        alive = int(live.sum())  # the one time that the device is waited for
+        bound = log_probability / length_penalty(predict.limits, alpha)[:, None]
+        going = ~is_end & (bound > ended.scores[:, n_best - 1:n_best])
+        seen = going.cpu().numpy()  # the one time that the device is waited for
+        live: NDArray[np.bool_] = seen.any(axis=1)  # type: ignore[assignment]
+        alive = int(live.sum())
         if alive < _LEAVE * len(live):
-            ended.collect(~live, sentence, n_best, done)
+            ended.collect(going.any(dim=1).logical_not(), sentence, n_best, done)
             if alive == 0:
                 break
-            stay = _closed_up(live, alive)
+            order = _closed_up(live)
+            seen, stay = seen[order], torch.from_numpy(order).to(device)
             sentence, ended, past = sentence[stay], ended.keep(stay), past[stay]
             tokens, log_probability = tokens[stay], log_probability[stay]
             predict.keep(stay)
+        rows = torch.from_numpy(seen.ravel().nonzero()[0]).to(device)
     return done
 
 
@@ -233,10 +245,11 @@ class _Ended(NamedTuple):
                        if score > -torch.inf]
 
 
-def _closed_up(live: Bool[Tensor, " rows"], alive: int) -> Int[Tensor, " alive"]:
+def _closed_up(live: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The live rows, the last of them in the places of those that leave: few have to move."""
-    order = torch.arange(alive, device=live.device)
-    order[~live[:alive]] = alive + live[alive:].nonzero()[:, 0]
+    alive = int(live.sum())
+    order = np.arange(alive)
+    order[~live[:alive]] = alive + live[alive:].nonzero()[0]
     return order
 
 
