@@ -19,7 +19,7 @@ from translate.data.batching import causal_mask, pad, padding_mask
 from translate.data.lines import tidy
 from translate.data.vocabulary import EOS, PAD, SOS, UNK
 from translate.decoding.search import Hypothesis, Request, search
-from translate.decoding.translator import Search, Translator
+from translate.decoding.translator import Search, Translator, batches
 from translate.decoding.workers import workers
 from translate.errors import UserError
 from translate.model.positions import sinusoidal
@@ -82,7 +82,13 @@ class Systems:
             for found in answer(Request(*batch) for batch in batches):
                 yield [hypotheses[0].tokens for hypotheses in found]
 
-        return self._answer(*timed(partial(in_batches, search=search_batches), task.request))
+        return self._answer(*timed(partial(in_batches, search=search_batches,
+                                           batches=self._batches(task.request)), task.request))
+
+    def _batches(self, request: dict[str, Any]) -> list[list[int]] | None:
+        return None if "batch" in request else batches(
+            [len(ids) for ids in request["sources"]], request["batch_tokens"] // request["beam"],
+            self._threads)
 
     def _peer(self, name: str, *arguments: str) -> System:
         process = subprocess.Popen(

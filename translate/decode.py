@@ -42,7 +42,7 @@ def main() -> None:
         from translate.decoding.workers import workers
 
         with workers(options.workers, checkpoints, options.overrides) as answer:
-            _translate(Translator(*parts, answer), options)
+            _translate(Translator(*parts, answer, at_a_time=options.workers), options)
     else:
         _translate(Translator(*parts), options)
 

@@ -32,11 +32,15 @@ def timed(search: Callable[[Any], Any], request: Any) -> tuple[Any, float]:
 
 
 def in_batches(
-    request: dict[str, Any], search: Callable[[Iterable[Batch]], Iterable[list[Ids]]]
+    request: dict[str, Any], search: Callable[[Iterable[Batch]], Iterable[list[Ids]]],
+    batches: list[list[int]] | None = None
 ) -> list[Ids]:
-    """The translations in the order of the sources, the longest of which are searched first."""
+    """The translations in the order of the sources, the longest of which are searched first.
+
+    `batches` are rows of sources, for a program that makes its own by token budget.
+    """
     sources, limits = request["sources"], request["limits"]
-    batches = list(_rows(request))
+    batches = batches or list(_rows(request))
     results = search(([sources[n] for n in rows], [limits[n] for n in rows], request["beam"])
                      for rows in batches)
     found: list[Ids] = [[] for _ in sources]

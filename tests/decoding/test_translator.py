@@ -1,5 +1,6 @@
 """Text in, text out: a translation belongs to its line and to nothing else."""
 
+import itertools
 import math
 import random
 from typing import Any
@@ -14,7 +15,7 @@ from translate.data.sample import corpus
 from translate.data.text import Subwords, TextPipeline, Tokenizer
 from translate.data.vocabulary import EOS, SPECIALS, UNK, Vocabulary, train_subwords
 from translate.decoding.search import Sampling
-from translate.decoding.translator import Translation, Translator
+from translate.decoding.translator import Translation, Translator, batches
 from translate.model.transformer import Transformer
 
 GERMAN = ["Der Hund läuft heute schnell.", "Die Katze schläft.", "Ja.", "Der Bär grüßt die Katze.",
@@ -107,6 +108,21 @@ def test_a_translation_does_not_depend_on_batch_neighbours_or_order(
     assert_same(shuffled, [found[1][i] for i in order])
     for i in (0, 1, 4, 299):
         assert_same(translator.translate([lines[i]], beam), [found[1][i]])
+
+
+def test_batches_hold_every_line_once_within_the_budget_and_as_many_for_each_thread() -> None:
+    draw = random.Random(3)
+    for number, budget, threads in itertools.product((0, 3, 50, 400), (1, 700, 4096), (1, 2, 5)):
+        lengths = [draw.randint(0, 30) for _ in range(number)]
+        found = batches(lengths, budget, threads)
+        assert sorted(itertools.chain(*found)) == [row for row in range(number) if lengths[row]]
+        padded = [len(rows) * (lengths[rows[0]] + 1) for rows in found]
+        assert all(n <= budget or len(rows) == 1 for n, rows in zip(padded, found, strict=True))
+        if number == 400 and budget > 1:
+            assert len(found) % threads == 0
+    assert batches([9] * 40, 4096) == [list(range(40))]
+    assert [len(rows) for rows in batches([9] * 60, 4096, 2)] == [30, 30]
+    assert len(batches([9] * 5, 4096, 2)) == 1  # too few to divide
 
 
 @every_kind

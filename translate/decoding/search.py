@@ -64,12 +64,16 @@ def search(
         yield from threads.map(answer, requests) if threads else map(answer, requests)
 
 
+def requests_at_a_time(models: Sequence[Transformer]) -> int:
+    """One on a GPU, and under autocast, which other threads do not know of."""
+    on_cpu = next(models[0].parameters()).device.type == "cpu"
+    return torch.get_num_threads() if on_cpu and not torch.is_autocast_enabled("cpu") else 1
+
+
 @contextmanager
 def _one_request_a_thread(models: Sequence[Transformer]) -> Iterator[ThreadPoolExecutor | None]:
-    """None where there is one thread, or a GPU; autocast is not known to other threads."""
-    number = torch.get_num_threads()
-    if (number == 1 or next(models[0].parameters()).device.type != "cpu"
-            or torch.is_autocast_enabled("cpu")):
+    number = requests_at_a_time(models)
+    if number == 1:
         yield None
         return
     pool = ThreadPoolExecutor(number, initializer=torch.set_num_threads, initargs=(1,))

@@ -1,6 +1,7 @@
 """Text in, text out: the one way from a sentence to its translation, for every command."""
 
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -17,13 +18,22 @@ from translate.data.lines import tidy
 from translate.data.text import MARK
 from translate.data.vocabulary import EOS, SOS, UNK
 from translate.decoding.prediction import forced_log_probabilities
-from translate.decoding.search import Hypothesis, Request, Sampling, length_penalty, search
+from translate.decoding.search import (
+    Hypothesis,
+    Request,
+    Sampling,
+    length_penalty,
+    requests_at_a_time,
+    search,
+)
 from translate.model.layers import Weights
 from translate.model.positions import LearnedPositions
 from translate.model.transformer import Transformer
 
 # What answers requests, in their order: models here, worker processes, or another engine.
 Search = Callable[[Iterable[Request]], Iterable[list[list[Hypothesis]]]]
+
+_WORTH_A_SHARE = 256  # tokens of a batch, below which it is not divided among threads
 
 
 class Translation(NamedTuple):
@@ -53,7 +63,8 @@ class Attention(NamedTuple):
 class Translator:
     """Translates lines; line i of the result belongs to line i of the input.
 
-    Several models are an ensemble; they share the vocabularies.
+    Several models are an ensemble; they share the vocabularies. `at_a_time` is how many requests
+    `answer` works at.
     """
 
     def __init__(
@@ -64,12 +75,14 @@ class Translator:
         config: Config,
         answer: Search | None = None,
         positions: int = sys.maxsize,
+        at_a_time: int = 1,
     ) -> None:
         self._models = models
         self._source = source
         self._target = target
         self._decoding = config.decoding
         self._answer = answer or partial(search, models, config.decoding)
+        self._at_a_time = at_a_time if answer else requests_at_a_time(models)
         tables = [len(model.source_positions.table) for model in models
                   if isinstance(model.source_positions, LearnedPositions)]
         self._positions = min([positions, *tables])  # tokens of any sequence, <eos> too
@@ -111,7 +124,7 @@ class Translator:
                   for one in translations]
         lengths = [max(len(ids), len(of_line))
                    for ids, of_line in zip(sources, tokens, strict=True)]
-        for rows in self._batches(lengths, 1):
+        for rows in batches(lengths, self._decoding.batch_tokens):
             targets = [self._target.vocabulary.ids(tokens[row]) for row in rows]
             with _evaluating(self._models):
                 found = forced_log_probabilities(
@@ -168,24 +181,17 @@ class Translator:
     ) -> list[list[Translation]]:
         sources = [self._source.vocabulary.ids(part) for part in parts]
         limits = [min(self._decoding.limit(len(ids)), self._positions) for ids in sources]
-        batches = list(self._batches([len(ids) for ids in sources], beam))
+        of_rows = batches([len(ids) for ids in sources], self._decoding.batch_tokens // beam,
+                          self._at_a_time)
         requests = (Request([sources[i] for i in rows], [limits[i] for i in rows], beam, n_best,
-                            sampling) for rows in batches)
+                            sampling) for rows in of_rows)
         results: list[list[Translation]] = [[] for _ in parts]
         with _evaluating(self._models):
-            for rows, answer in zip(batches, self._answer(requests), strict=True):
+            for rows, answer in zip(of_rows, self._answer(requests), strict=True):
                 for row, hypotheses in zip(rows, answer, strict=True):
                     results[row] = [self._translation(parts[row], limits[row], hypothesis)
                                     for hypothesis in hypotheses]
         return results
-
-    def _batches(self, lengths: Sequence[int], beam: int) -> Iterator[list[int]]:
-        """Rows of some length, the longest first, within the token budget."""
-        rows = sorted((row for row, n in enumerate(lengths) if n), key=lambda row: -lengths[row])
-        while rows:
-            size = max(1, self._decoding.batch_tokens // ((lengths[rows[0]] + 1) * beam))
-            yield rows[:size]
-            rows = rows[size:]
 
     def _ids(self, sources: Sequence[Sequence[int]]) -> Tensor:
         return pad(sources, [], [EOS]).to(next(self._models[0].parameters()).device)
@@ -207,6 +213,31 @@ class Translator:
     def _text(self, tokens: Sequence[str]) -> str:
         # Tidied, or a model that writes the byte of a line break would shift all lines after it.
         return tidy(self._target.pipeline.join(tokens))
+
+
+def batches(lengths: Sequence[int], budget: int, at_a_time: int = 1) -> list[list[int]]:
+    """Rows of some length, the longest first: sentences × longest source, `<eos>` counted, are at
+    most `budget` tokens.
+
+    Where several are worked at, there are about as many for each: 3 batches would keep the second
+    of 2 threads waiting, so there are 4 smaller ones.
+    """
+    rows = sorted((row for row, n in enumerate(lengths) if n), key=lambda row: -lengths[row])
+
+    def divided(budget: int) -> list[list[int]]:
+        parts, start = [], 0
+        while start < len(rows):
+            size = max(1, budget // (lengths[rows[start]] + 1))
+            parts.append(rows[start:start + size])
+            start += size
+        return parts
+
+    parts = divided(budget)
+    if len(parts) % at_a_time == 0:
+        return parts
+    even = -(-len(parts) // at_a_time) * at_a_time
+    least = min(budget, _WORTH_A_SHARE)
+    return divided(bisect_left(range(budget), -even, lo=least, key=lambda n: -len(divided(n))))
 
 
 def _joined(parts: Sequence[Sequence[Translation]]) -> list[Translation]:
