@@ -67,6 +67,8 @@ TARGETS = (  # setting, search, a system, another, and how many times as fast as
     (SLOW, "beam 5", "ours", "joeynmt", 8.0),
     (BATCH, "greedy", "ours", "ctranslate2 threads", 1.0),
     (BATCH, "beam 5", "ours", "ctranslate2 threads", 1.0),
+    (BUDGET, "greedy", "ours", "ctranslate2 threads", 1.0),
+    (BUDGET, "beam 5", "ours", "ctranslate2 threads", 1.0),
     (BATCH, "greedy", "ours workers", "ctranslate2 workers", 0.7),
     (BATCH, "beam 5", "ours workers", "ctranslate2 workers", 0.7),
 )
@@ -242,7 +244,8 @@ def _table(report: dict[str, Any]) -> str:
                      f"{row['tokens_per_sentence']:>8.2f}{alike:>9}")
     lines.append("")
     for ratio in report["ratios"]:
-        title = f"{ratio['search']}: {ratio['system']} ÷ {ratio['other']}"
+        setting = ratio["setting"].split(",")[0]
+        title = f"{ratio['search']}, {setting}: {ratio['system']} ÷ {ratio['other']}"
         if ratio["ratio"] is None:
             lines.append(f"{title:<68}not measured")
             continue
