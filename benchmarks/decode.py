@@ -17,6 +17,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -193,6 +194,7 @@ def _measure(systems: dict[str, System], tasks: Tasks, rounds: int) -> Answers:
                 for name in setting.systems:
                     if name not in systems or ("uncached" in name and beam > 1):
                         continue
+                    time.sleep(0.5)  # threads of the program before this one may still be spinning
                     answer = _attempt(name, systems, tasks(setting, beam))
                     if answer is not None:
                         answers.setdefault((setting.name, search, name), []).append(answer)
@@ -244,7 +246,7 @@ def _table(report: dict[str, Any]) -> str:
                      f"{row['tokens_per_sentence']:>8.2f}{alike:>9}")
     lines.append("")
     for ratio in report["ratios"]:
-        setting = ratio["setting"].split(",")[0]
+        setting = ratio["setting"].split(", every")[0]
         title = f"{ratio['search']}, {setting}: {ratio['system']} ÷ {ratio['other']}"
         if ratio["ratio"] is None:
             lines.append(f"{title:<68}not measured")
