@@ -14,7 +14,7 @@ from pathlib import Path
 from translate import command_line
 from translate.data.lines import check_aligned, read_lines, split_lines
 from translate.decoding.attention_plot import Kind
-from translate.decoding.search import Sampling
+from translate.decoding.sampling import Sampling
 from translate.decoding.translator import Attention, Translator
 from translate.errors import UserError
 from translate.runs import find_checkpoint, load_ensemble

@@ -16,7 +16,8 @@ from translate.data.text import TextPipeline
 from translate.data.vocabulary import EOS, PAD, SOS, SPECIALS, UNK, Vocabulary
 from translate.decoding.ctranslate2_engine import CTranslate2
 from translate.decoding.ctranslate2_model import write_model
-from translate.decoding.search import Request, Sampling, search
+from translate.decoding.sampling import Sampling
+from translate.decoding.search import Request, search
 from translate.decoding.translator import Translator
 from translate.errors import UserError
 from translate.model.transformer import Transformer

@@ -14,11 +14,10 @@ from translate.config import DecodingConfig
 from translate.data.batching import causal_mask, pad, padding_mask
 from translate.data.vocabulary import EOS, PAD, SOS, UNK
 from translate.decoding.prediction import laid_out
+from translate.decoding.sampling import Sampling, draw
 from translate.decoding.search import (
     Hypothesis,
     Request,
-    Sampling,
-    _draw,
     _topk,
     beam_search,
     greedy_search,
@@ -334,7 +333,7 @@ def test_tokens_are_drawn_by_their_probability(sampling: Sampling) -> None:
     p[order[before >= sampling.top_p]] = 0
     p /= p.sum()
     uniform = (torch.arange(20_000) + 0.5) / 20_000  # instead of chance: all its values
-    values, tokens = _draw(log_p.expand(20_000, -1), uniform, sampling)
+    values, tokens = draw(log_p.expand(20_000, -1), uniform, sampling)
     share = torch.bincount(tokens[:, 0], minlength=12) / 20_000
     torch.testing.assert_close(share.double(), p, rtol=0, atol=2e-4)
     torch.testing.assert_close(values[:, 0], log_p[tokens[:, 0]])  # of the model, unchanged
@@ -343,7 +342,7 @@ def test_tokens_are_drawn_by_their_probability(sampling: Sampling) -> None:
 def test_the_largest_number_below_one_still_draws_a_token_that_may_be_drawn() -> None:
     log_p = torch.tensor([[0.5, 0.3, 0.2]]).log()
     for top_p, last in ((0.4, 0), (0.7, 1), (1.0, 2)):
-        _, token = _draw(log_p, torch.tensor([1 - 2**-24]), Sampling(top_p=top_p))
+        _, token = draw(log_p, torch.tensor([1 - 2**-24]), Sampling(top_p=top_p))
         assert token.item() == last
 
 

@@ -14,7 +14,7 @@ from translate.data.encoding import TextSide
 from translate.data.sample import corpus
 from translate.data.text import Subwords, TextPipeline, Tokenizer
 from translate.data.vocabulary import EOS, SPECIALS, UNK, Vocabulary, train_subwords
-from translate.decoding.search import Sampling
+from translate.decoding.sampling import Sampling
 from translate.decoding.translator import Translation, Translator, batches
 from translate.model.transformer import Transformer
 

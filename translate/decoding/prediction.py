@@ -54,19 +54,19 @@ class Prediction:
         states = [model.decode(tokens[..., -1], memory, self._src_mask, mask, cache)
                   for model, memory, cache in zip(
                       self._models, self._memories, self._caches, strict=True)]
-        limits = self.limits.repeat_interleave(tokens.size(1))
-        tokens = tokens.flatten(0, 1)
-        states = [x.flatten(0, 1) for x in states]
-        if rows is not None:
-            limits, tokens, states = limits[rows], tokens[rows], [x[rows] for x in states]
-        step = _log_mean_probabilities([model.project(x) for model, x in zip(
+
+        def asked_for(x: Tensor) -> Tensor:
+            return x.flatten(0, 1) if rows is None else x.flatten(0, 1)[rows]
+
+        step = _log_mean_probabilities([model.project(asked_for(x)) for model, x in zip(
             self._models, states, strict=True)])
         step.index_fill_(1, self._never, -torch.inf)
-        length = tokens.size(1)  # of the translation, with the token to come
+        length = tokens.size(2)  # of the translation, with the token to come
         if length <= self._decoding.min_length:
+            limits = asked_for(self.limits[:, None].expand(-1, tokens.size(1)))
             step[:, EOS].masked_fill_(limits > length, -torch.inf)
         if self._decoding.no_repeat_ngram:
-            _forbid_repeats(step, tokens[:, 1:], self._decoding.no_repeat_ngram)
+            _forbid_repeats(step, asked_for(tokens)[:, 1:], self._decoding.no_repeat_ngram)
         return step
 
     def keep(self, rows: Int[Tensor, " rows"]) -> None:

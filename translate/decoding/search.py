@@ -16,6 +16,7 @@ from translate.config import DecodingConfig
 from translate.data.batching import pad
 from translate.data.vocabulary import EOS, PAD, SOS
 from translate.decoding.prediction import Prediction, laid_out
+from translate.decoding.sampling import Sampling, draw, uniform_numbers
 from translate.model.transformer import Transformer
 
 _LEAVE = 0.95  # finished sentences leave the batch once less than this share of it is alive
@@ -27,19 +28,6 @@ class Hypothesis(NamedTuple):
     tokens: list[int]
     log_probability: float  # nats, summed in float32
     score: float  # log_probability / length penalty
-
-
-class Sampling(NamedTuple):
-    """Tokens drawn from p^(1/temperature), among the `top_k` likeliest, and of these the fewest
-    that have a share of `top_p` (Holtzman et al. 2020).
-
-    The seed and the sentence decide the draw, whatever else is translated with it.
-    """
-
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float = 1.0
-    seed: int = 1
 
 
 class Request(NamedTuple):
@@ -114,7 +102,7 @@ def greedy_search(
     """
     predict = Prediction(models, src, limits, decoding)
     batch, width, device = len(src), int(limits.max()), src.device
-    uniform = _uniform(sampling.seed, src, width) if sampling else None
+    uniform = uniform_numbers(sampling.seed, src, width) if sampling else None
     tokens = torch.full((batch, width + 1), SOS, device=device)
     log_probability = torch.zeros(batch, device=device)
     rows = torch.arange(batch, device=device)  # which sentence each row of the search is
@@ -124,19 +112,18 @@ def greedy_search(
         if sampling is None or uniform is None:
             best, token = _topk(step, 1)
         else:
-            best, token = _draw(step, uniform[rows, length - 1], sampling)
+            best, token = draw(step, uniform[rows, length - 1], sampling)
         at_limit = (predict.limits == length)[:, None]
         token = token.masked_fill(at_limit, EOS)[:, 0]
         best = torch.where(at_limit, step[:, [EOS]], best)[:, 0]
         tokens[rows, length] = token
         log_probability[rows] += best * live
         live = live & (token != EOS)
-        seen = live.cpu().numpy()  # the one time that the device is waited for
-        alive = int(seen.sum())
-        if alive == 0:
-            break
-        if alive < _LEAVE * len(rows):
-            stay = torch.from_numpy(_closed_up(seen)).to(device)
+        order = _staying(live.cpu().numpy())  # the one time that the device is waited for
+        if order is not None:
+            if len(order) == 0:
+                break
+            stay = torch.from_numpy(order).to(device)
             rows, live = rows[stay], live[stay]
             predict.keep(stay)
     lengths = (tokens == EOS).long().argmax(dim=1)  # with <eos>, without <sos>
@@ -202,12 +189,11 @@ def beam_search(
         going = ~is_end & (bound > ended.scores[:, n_best - 1:n_best])
         seen = going.cpu().numpy()  # the one time that the device is waited for
         live: NDArray[np.bool_] = seen.any(axis=1)  # type: ignore[assignment]
-        alive = int(live.sum())
-        if alive < _LEAVE * len(live):
-            ended.collect(going.any(dim=1).logical_not(), sentence, n_best, done)
-            if alive == 0:
+        order = _staying(live)
+        if order is not None:
+            ended.collect(torch.from_numpy(~live).to(device), sentence, n_best, done)
+            if len(order) == 0:
                 break
-            order = _closed_up(live)
             seen, stay = seen[order], torch.from_numpy(order).to(device)
             sentence, ended, past = sentence[stay], ended.keep(stay), past[stay]
             tokens, log_probability = tokens[stay], log_probability[stay]
@@ -249,9 +235,14 @@ class _Ended(NamedTuple):
                        if score > -torch.inf]
 
 
-def _closed_up(live: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The live rows, the last of them in the places of those that leave: few have to move."""
+def _staying(live: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+    """The live rows, the last of them in the places of those that leave: few have to move.
+
+    None while so few have ended that all stay.
+    """
     alive = int(live.sum())
+    if alive >= _LEAVE * len(live):
+        return None
     order = np.arange(alive)
     order[~live[:alive]] = alive + live[alive:].nonzero()[0]
     return order
@@ -280,24 +271,3 @@ def _topk(x: Float[Tensor, "*batch vocabulary"], k: int, chunk: int = 64) -> tup
         index = torch.cat([index, rest.expand(*index.shape[:-1], -1)], dim=-1)
     values, place = x.gather(-1, index).topk(k)
     return values, index.gather(-1, place)
-
-
-def _draw(
-    step: Float[Tensor, "batch vocabulary"], uniform: Float[Tensor, " batch"], sampling: Sampling
-) -> tuple[Tensor, Tensor]:
-    """(batch, 1) log-probabilities and tokens, by inverting the distribution function."""
-    k = min(sampling.top_k or step.size(1), step.size(1))
-    values, tokens = step.topk(k)
-    p = (values / sampling.temperature).softmax(dim=1)
-    p = p.masked_fill(p.cumsum(dim=1) - p >= sampling.top_p, 0.0)
-    reached = p.cumsum(dim=1)
-    place = (reached <= uniform[:, None] * reached[:, -1:]).sum(dim=1)
-    place = place.clamp(max=(p > 0).sum(dim=1) - 1)[:, None]  # 0.99999 may be rounded to 1
-    return values.gather(1, place), tokens.gather(1, place)
-
-
-def _uniform(seed: int, src: Int[Tensor, "batch source"], width: int) -> Tensor:
-    """(batch, width) numbers from [0, 1), for each sentence its own."""
-    rows = [np.random.default_rng([seed, *(i for i in row if i != PAD)]).random(width, np.float32)
-            for row in src.tolist()]
-    return torch.from_numpy(np.stack(rows)).to(src.device)

@@ -18,10 +18,10 @@ from translate.data.lines import tidy
 from translate.data.text import MARK
 from translate.data.vocabulary import EOS, SOS, UNK
 from translate.decoding.prediction import forced_log_probabilities
+from translate.decoding.sampling import Sampling
 from translate.decoding.search import (
     Hypothesis,
     Request,
-    Sampling,
     length_penalty,
     requests_at_a_time,
     search,

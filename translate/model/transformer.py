@@ -131,7 +131,7 @@ class Transformer(nn.Module):
         length = 1 if cache else tgt.size(1)
         x = self._embed(tgt, self.target_embedding, self.target_positions, past, length)
         bias = self.decoder_bias(past, length, past + length) if self.decoder_bias else None
-        if cache is None:
+        if not cache:
             for layer in self.decoder:
                 x = layer(x, memory, tgt_mask, src_mask, bias, weights=weights)
         else:
