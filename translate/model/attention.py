@@ -47,8 +47,9 @@ def fused_attention(
     dropout: float = 0.0,
 ) -> Float[Tensor, "batch heads query d_v"]:
     """The same result as `attention`, by PyTorch's fused kernels, which keep no weights."""
-    if q.device.type == "cpu" and q.size(2) <= 8 and len(q) >= 16:
-        # The kernel begins anew for every head of every row: too much for a few queries.
+    few = q.size(2) <= 8 and len(q) >= 16 and not torch.is_grad_enabled()
+    if few and q.device.type == "cpu":
+        # In a search: the kernel begins anew for every head of every row, too much for so little.
         return attention(q, k, v, mask, bias, dropout)[0]
     if mask is None:
         return F.scaled_dot_product_attention(q, k, v, bias, dropout)
