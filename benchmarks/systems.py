@@ -18,7 +18,9 @@ from peers.serve import Batch, Ids, before_eos, in_batches, timed
 from translate.data.batching import causal_mask, pad, padding_mask
 from translate.data.lines import tidy
 from translate.data.vocabulary import EOS, PAD, SOS, UNK
-from translate.decoding.search import Hypothesis, Request, search
+from translate.decoding.request import Answer as Found
+from translate.decoding.request import Hypothesis, Request
+from translate.decoding.search import search
 from translate.decoding.translator import Search, Translator, batches
 from translate.decoding.workers import workers
 from translate.errors import UserError
@@ -126,7 +128,7 @@ def _on_text(translator: Translator, task: Task) -> Answer:
 
 
 @torch.inference_mode()
-def uncached_greedy(model: Transformer, request: Request, leave: bool) -> list[list[Hypothesis]]:
+def uncached_greedy(model: Transformer, request: Request, leave: bool) -> Found:
     """Greedy search that computes all tokens so far again at every step.
 
     As tutorials write it, all sentences go on until the last has ended. With `leave` they leave

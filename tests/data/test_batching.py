@@ -7,7 +7,14 @@ import pytest
 import torch
 
 from translate.data import batching
-from translate.data.batching import TokenBatchSampler, causal_mask, make_batch, pad, padding_mask
+from translate.data.batching import (
+    TokenBatchSampler,
+    causal_mask,
+    make_batch,
+    pad,
+    padding_mask,
+    stack,
+)
 from translate.data.ragged import Pairs, Ragged
 from translate.data.sample import draw_pairs
 from translate.data.vocabulary import EOS, PAD, SOS
@@ -197,3 +204,13 @@ def test_a_batch_moves_whole() -> None:
     moved = batch.to(torch.device("meta"))
     assert {t.device.type for t in vars(moved).values() if isinstance(t, torch.Tensor)} == {"meta"}
     assert (moved.source_tokens, moved.tokens) == (batch.source_tokens, batch.tokens)
+
+
+@pytest.mark.parametrize(("behind", "short"), [(True, [5, 6, 9]), (False, [9, 5, 6])])
+def test_stacked_rows_are_filled_up_behind_or_before(behind: bool, short: list[int]) -> None:
+    long = torch.tensor([[1, 2, 3], [4, 5, 6]])
+    for pair, expected in (((long, torch.tensor([[5, 6]])), [*long.tolist(), short]),
+                           ((torch.tensor([[5, 6]]), long), [short, *long.tolist()])):
+        assert stack(*pair, behind=behind, fill=9).tolist() == expected
+        columns = stack(*(x[..., None] for x in pair), dim=1, behind=behind, fill=9)
+        assert columns[..., 0].tolist() == expected

@@ -16,8 +16,9 @@ from translate.data.text import TextPipeline
 from translate.data.vocabulary import EOS, PAD, SOS, SPECIALS, UNK, Vocabulary
 from translate.decoding.ctranslate2_engine import CTranslate2
 from translate.decoding.ctranslate2_model import write_model
+from translate.decoding.request import Request
 from translate.decoding.sampling import Sampling
-from translate.decoding.search import Request, search
+from translate.decoding.search import search
 from translate.decoding.translator import Translator
 from translate.errors import UserError
 from translate.model.transformer import Transformer
@@ -40,7 +41,7 @@ class Both(NamedTuple):
     engine: CTranslate2
 
     def ours(self, request: Request) -> Any:
-        return next(search([self.model], self.config.decoding, [request]))
+        return search([self.model], self.config.decoding, [request])[0]
 
     def theirs(self, request: Request) -> Any:
         (answer,) = self.engine([request])

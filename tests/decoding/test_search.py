@@ -14,16 +14,10 @@ from translate.config import DecodingConfig
 from translate.data.batching import causal_mask, pad, padding_mask
 from translate.data.vocabulary import EOS, PAD, SOS, UNK
 from translate.decoding.prediction import laid_out
+from translate.decoding.request import Hypothesis, Request, length_penalty
 from translate.decoding.sampling import Sampling, draw
-from translate.decoding.search import (
-    Hypothesis,
-    Request,
-    _topk,
-    beam_search,
-    greedy_search,
-    length_penalty,
-    search,
-)
+from translate.decoding.search import search
+from translate.decoding.topk import topk
 from translate.model.transformer import Transformer
 
 TOKENS = 9  # in the target vocabulary
@@ -72,6 +66,26 @@ def penalised(alpha: float, **options: Any) -> DecodingConfig:
 def alone(src: Tensor) -> list[Tensor]:
     """The sentences without their padding, each a batch of its own."""
     return [row[row != PAD][None] for row in src]
+
+
+def a_request(src: Tensor, limits: Tensor, beam: int, *options: Any) -> Request:
+    return Request([row[0, :-1].tolist() for row in alone(src)], limits.tolist(), beam, *options)
+
+
+def beam_search(
+    models: list[Transformer], src: Tensor, limits: Tensor, decoding: DecodingConfig, beam: int,
+    n_best: int = 1
+) -> list[list[Hypothesis]]:
+    return search(models, decoding, [a_request(src, limits, beam, n_best)])[0]
+
+
+def greedy_search(
+    models: list[Transformer], src: Tensor, limits: Tensor, decoding: DecodingConfig,
+    sampling: Sampling | None = None
+) -> list[Hypothesis]:
+    found = search(models, decoding, [a_request(src, limits, 1, 1, sampling)])[0]
+    assert all(len(one) == 1 for one in found)
+    return [one for (one,) in found]
 
 
 @torch.inference_mode()
@@ -143,7 +157,7 @@ def test_greedy_equals_the_likeliest_token_by_full_passes(norm: str, positions: 
 def test_greedy_equals_beam_1(norm: str, positions: str, alpha: float) -> None:
     model = a_model(1, norm=norm, positions=positions)
     inputs = sentences(20)
-    by_beam = beam_search([model], *inputs, penalised(alpha), beam=1)
+    by_beam = beam_search([model], *inputs, penalised(alpha), 1)
     assert [len(n_best) for n_best in by_beam] == [1] * 20
     assert_same(greedy_search([model], *inputs, penalised(alpha)),
                 [n_best[0] for n_best in by_beam])
@@ -352,7 +366,7 @@ def test_the_fast_choice_of_the_largest_is_exact(size: int, k: int) -> None:
     x[0, 0, -k:] = torch.arange(9.0, 9 + k)  # in what is left over behind the last chunk
     x[1, 0, :k] = torch.arange(9.0, 9 + k)  # all in one chunk
     x[2, :, 5:] = -torch.inf
-    values, indices = _topk(x, k)
+    values, indices = topk(x, k)
     expected = x.topk(k)
     torch.testing.assert_close(values, expected.values)
     real = values > -torch.inf
@@ -395,6 +409,28 @@ def test_requests_that_threads_share_are_answered_in_their_order(beam: int) -> N
     assert_varied([hypotheses[0] for (hypotheses,) in found[0]])
 
 
+@every_kind
+@pytest.mark.parametrize("how", [(1,), (1, 1, Sampling(seed=3)), (4, 3)])
+def test_sentences_that_join_others_are_translated_as_if_they_were_alone(
+    norm: str, positions: str, how: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All together take more steps than the model has positions."""
+    model = a_model(12, norm=norm, positions=positions, max_positions=21, target_size=30)
+    src, limits = sentences(20)
+    decoding = penalised(0.6, min_length=3, no_repeat_ngram=2)
+    by_itself = [search([model], decoding, [a_request(row, limit[None], *how)])[0][0]
+                 for row, limit in zip(alone(src), limits, strict=True)]
+    for few, many in ((0.25, 0.5), (0.8, 0.8), (0.8, 1.6)):
+        monkeypatch.setattr("translate.decoding.search._FEW", few)
+        monkeypatch.setattr("translate.decoding.search._MANY", many)
+        answers = search([model], decoding, [a_request(src[n:n + 5], limits[n:n + 5], *how)
+                                             for n in (15, 10, 5, 0)])
+        for n, answer in zip((15, 10, 5, 0), answers, strict=True):
+            for found, expected in zip(answer, by_itself[n:n + 5], strict=True):
+                assert_same(found, expected)
+    assert_varied([n_best[0] for n_best in by_itself])
+
+
 def counting(method: Any, calls: list[int]) -> Any:
     def counted(*args: Any, **options: Any) -> Any:
         calls.append(1)
@@ -408,10 +444,9 @@ def test_a_search_waits_for_the_device_once_a_step(monkeypatch: pytest.MonkeyPat
     for name in ("item", "tolist", "__bool__", "__int__", "__float__", "nonzero", "cpu"):
         monkeypatch.setattr(Tensor, name, counting(getattr(Tensor, name), waits))
     never = prefer(a_model(), EOS, by=-100.0)
-    src, _ = sentences()
     for steps in (10, 20):
-        for run in (lambda n: greedy_search([never], src, n, penalised(0.6)),
-                    lambda n: beam_search([never], src, n, penalised(0.6), 3)):
+        for beam in (1, 3):
+            request = a_request(sentences()[0], torch.full((8,), steps), beam)
             waits.clear()
-            run(torch.full((8,), steps))
+            search([never], penalised(0.6), [request])
             assert len(waits) <= steps + 9  # and what is left at the end: the result

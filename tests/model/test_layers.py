@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translate.model.layers import DecoderLayer, EncoderLayer, FeedForward, LayerCache, Weights
+from translate.model.cache import LayerCache
+from translate.model.layers import DecoderLayer, EncoderLayer, FeedForward, Weights
 
 NORMS = ["post", "pre"]
 
@@ -143,8 +144,7 @@ def test_a_cached_layer_equals_a_pass_over_everything(norm: str) -> None:
     layer, x, memory = build(DecoderLayer, norm), states(4), states(5)
     whole = layer(x, memory, causal(4), None)
     cache = layer.start_cache(memory)
-    nothing = torch.full_like(memory, math.nan)  # a cached layer must not read the memory again
-    steps = [layer(x[:, t:t + 1], nothing, None, None, cache=cache) for t in range(4)]
+    steps = [layer(x[:, t:t + 1], None, None, None, cache=cache) for t in range(4)]
     torch.testing.assert_close(torch.cat(steps, dim=1), whole)
 
 
@@ -167,4 +167,28 @@ def test_select_works_with_a_mask_and_before_the_first_token() -> None:
     keep = torch.tensor([True, False, True])
     cache.select(keep)
     assert torch.equal(cache.memory.k, before[[0, 2]])
-    assert cache.target is None
+    assert cache.filled().k.shape == (2, 2, 0, 4)
+
+
+@pytest.mark.parametrize("forgotten", [0, 2])
+def test_rows_that_join_others_go_on_as_if_they_were_alone(forgotten: int) -> None:
+    """They begin in the last of three steps; then the others may be about to leave."""
+    layer = build(DecoderLayer)
+    early, late, wide, narrow = states(4, rows=3), states(2), states(5, rows=3), states(3)
+    cache, other = layer.start_cache(wide), layer.start_cache(narrow)
+    for t in range(3):
+        layer(early[:, t:t + 1], None, None, None, cache=cache)
+    layer(late[:, :1], None, None, None, cache=other)
+    cache.join(other, source=5)
+    assert (cache.filled().k[3:, :, :2] == 0).all()
+    if forgotten:
+        cache.select(torch.tensor([3, 4]))
+        cache.forget(2)
+    past, source = (torch.ones(5, 1, 1, n, dtype=torch.bool) for n in (4, 5))
+    past[3:, ..., :2] = source[3:, ..., 3:] = False
+    kept = slice(3 if forgotten else 0, None)
+    newest = torch.cat([early[:, 3:], late[:, 1:]])[kept]
+    step = layer(newest, None, past[kept, ..., forgotten:], source[kept], cache=cache)
+    alone = [layer(x, memory, causal(x.size(1)), None)[:, -1:]
+             for x, memory in ((early, wide), (late, narrow))]
+    torch.testing.assert_close(step, torch.cat(alone)[kept])

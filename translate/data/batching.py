@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -59,6 +59,20 @@ def pad(
         row[len(first):end] = sequence
         row[end:end + len(last)] = last
     return torch.from_numpy(ids)
+
+
+def stack(
+    x: Shaped[Tensor, "..."], y: Shaped[Tensor, "..."], dim: int = -1, behind: bool = True,
+    fill: int = 0
+) -> Shaped[Tensor, "..."]:
+    """The rows of `x`, then those of `y`; the shorter of them is filled up behind, or before."""
+    length = max(x.size(dim), y.size(dim))
+    shape = [len(x) + len(y), *x.shape[1:]]
+    shape[dim] = length
+    both = x.new_full(shape, fill)
+    for part, rows in ((x, both[:len(x)]), (y, both[len(x):])):
+        rows.narrow(dim, 0 if behind else length - part.size(dim), part.size(dim)).copy_(part)
+    return both
 
 
 def padding_mask(ids: Int[Tensor, "batch length"]) -> Bool[Tensor, "batch 1 1 length"]:

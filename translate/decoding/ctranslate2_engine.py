@@ -12,7 +12,7 @@ from translate.data.encoding import TextSide, load_text
 from translate.data.vocabulary import EOS, PAD, SOS
 from translate.decoding.ctranslate2_model import check_expressible, import_ctranslate2
 from translate.decoding.prediction import never_produced
-from translate.decoding.search import Hypothesis, Request, length_penalty
+from translate.decoding.request import Answer, Hypothesis, Request, length_penalty
 from translate.errors import UserError
 from translate.runs import Run, newest_checkpoint, pick_device
 
@@ -80,10 +80,10 @@ class CTranslate2:
         except (RuntimeError, ValueError, LookupError) as error:
             raise UserError(f"{folder}: CTranslate2 cannot load it: {error}") from None
 
-    def __call__(self, requests: Iterable[Request]) -> Iterator[list[list[Hypothesis]]]:
+    def __call__(self, requests: Iterable[Request]) -> Iterator[Answer]:
         # All are handed over before the first is waited for: the library's workers share them.
         for request, groups in [(request, self._start(request)) for request in requests]:
-            answer: list[list[Hypothesis]] = [[] for _ in request.sources]
+            answer: Answer = [[] for _ in request.sources]
             for limit, rows, results in groups:
                 for row, result in zip(rows, results, strict=True):
                     answer[row] = self._hypotheses(request, row, limit, result.result())

@@ -3,14 +3,18 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int, Shaped
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from translate.config import DecodingConfig
-from translate.data.batching import causal_mask, pad, padding_mask
+from translate.data.batching import causal_mask, pad, padding_mask, stack
 from translate.data.vocabulary import EOS, PAD, SOS, UNK
 from translate.model.transformer import Transformer
+
+_LEAVE = 0.95  # finished sentences leave the batch once less than this share of it is alive
 
 
 class Prediction:
@@ -18,65 +22,107 @@ class Prediction:
 
     Several models that share vocabularies are an ensemble: the mean of their probabilities. The
     keys and values of all that was fed are kept, and shared by the hypotheses of a sentence: each
-    attends to its own past among them, so that nothing is copied when a beam changes.
+    attends to its own past among them, so that nothing is copied when a beam changes. Sentences may
+    join when others are under way; then theirs is the end of `tokens`, which is `<pad>` before.
     """
 
     def __init__(
         self,
         models: Sequence[Transformer],
-        src: Int[Tensor, "batch source"],
-        limits: Int[Tensor, " batch"],
+        sources: Sequence[Sequence[int]],
+        limits: Sequence[int],
         decoding: DecodingConfig,
     ) -> None:
-        self.limits = limits  # tokens of a translation, <eos> included
+        self.limits = np.array(limits)  # of each translation's length, <eos> included
+        self.lengths = np.ones_like(self.limits)  # of each translation, with the token to come
+        self._widths = np.array([len(ids) + 1 for ids in sources])
         self._models = models
         self._decoding = decoding
-        self._never = torch.tensor(never_produced(decoding), device=src.device)
+        src = pad(sources, [], [EOS]).to(next(models[0].parameters()).device)
+        self.tokens = torch.full((len(src), 1, 1), SOS, device=src.device)  # of one hypothesis
+        self._past = torch.zeros(len(src), 1, 0, dtype=torch.bool, device=src.device)
         self._src_mask = padding_mask(src)
-        self._memories = [model.encode(src, self._src_mask) for model in models]
-        self._caches = [model.start_cache(memory)
-                        for model, memory in zip(models, self._memories, strict=True)]
+        self._caches = [model.start_cache(model.encode(src, self._src_mask)) for model in models]
+        self._never = torch.tensor(never_produced(decoding), device=src.device)
 
     def __call__(
-        self,
-        tokens: Int[Tensor, "batch beam length"],
-        past: Bool[Tensor, "batch beam fed"] | None = None,
-        rows: Int[Tensor, " rows"] | None = None,
+        self, rows: Int[Tensor, " rows"] | None = None
     ) -> Float[Tensor, "rows vocabulary"]:
-        """Log-probabilities in float32 of what follows `tokens`, `<sos>` first.
+        """Log-probabilities in float32 of what follows `tokens`.
 
-        Only the last token is new to the models. Of all that were fed so far for a sentence, step
-        by step and in a step those of all hypotheses, `past` says which belong to a hypothesis;
-        with one hypothesis all do. `rows` are the hypotheses asked for, those of all sentences
-        numbered one after the other; None is all of them.
+        `rows` are the hypotheses asked for, those of all sentences numbered one after the other;
+        None is all of them. Where a translation has reached its limit, only `<eos>` may follow.
         """
-        mask = None if past is None else past[:, None]
-        states = [model.decode(tokens[..., -1], memory, self._src_mask, mask, cache)
-                  for model, memory, cache in zip(
-                      self._models, self._memories, self._caches, strict=True)]
+        hypotheses, device = self.tokens.size(1), self.tokens.device
+        itself = torch.eye(hypotheses, dtype=torch.bool, device=device)
+        self._past = torch.cat([self._past, itself.expand(len(self._past), -1, -1)], dim=2)
+        place = np.minimum(self.lengths, self.limits) - 1  # what has ended may be beyond its limit
+        states = [model.decode(self.tokens[..., -1], None, self._src_mask, self._past[:, None],
+                               cache, place=place)
+                  for model, cache in zip(self._models, self._caches, strict=True)]
 
         def asked_for(x: Tensor) -> Tensor:
             return x.flatten(0, 1) if rows is None else x.flatten(0, 1)[rows]
 
+        def asked_for_where(sentences: NDArray[np.bool_]) -> Tensor:
+            return asked_for(torch.from_numpy(sentences).to(device)[:, None].expand(-1, hypotheses))
+
         step = _log_mean_probabilities([model.project(asked_for(x)) for model, x in zip(
             self._models, states, strict=True)])
         step.index_fill_(1, self._never, -torch.inf)
-        length = tokens.size(2)  # of the translation, with the token to come
-        if length <= self._decoding.min_length:
-            limits = asked_for(self.limits[:, None].expand(-1, tokens.size(1)))
-            step[:, EOS].masked_fill_(limits > length, -torch.inf)
+        at_limit = self.lengths == self.limits
+        too_short = (self.lengths <= self._decoding.min_length) & (self.lengths < self.limits)
+        if too_short.any():
+            step[:, EOS].masked_fill_(asked_for_where(too_short), -torch.inf)
+        if at_limit.any():
+            others = torch.arange(step.size(1), device=device) != EOS
+            step.masked_fill_(asked_for_where(at_limit)[:, None] & others, -torch.inf)
         if self._decoding.no_repeat_ngram:
-            _forbid_repeats(step, asked_for(tokens)[:, 1:], self._decoding.no_repeat_ngram)
+            _forbid_repeats(step, asked_for(self.tokens), self._decoding.no_repeat_ngram)
         return step
 
-    def keep(self, rows: Int[Tensor, " rows"]) -> None:
+    def extend(
+        self,
+        token: Int[Tensor, "batch hypotheses"],
+        parent: Int[Tensor, "batch hypotheses"] | None = None,
+    ) -> None:
+        """Go on with these tokens, each behind the hypothesis that is its parent, or its own."""
+        if parent is not None:
+            self.tokens, self._past = take(self.tokens, parent), take(self._past, parent)
+        self.tokens = torch.cat([self.tokens, token[..., None]], dim=2)
+        self.lengths = self.lengths + 1
+
+    def keep(self, rows: NDArray[np.int64]) -> Int[Tensor, " rows"]:
         """Go on with these sentences alone; those whose place does not change are not copied."""
-        moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero()[:, 0]
-        self.limits, self._src_mask = self.limits[rows], self._src_mask[rows]
-        self._memories = [memory[rows] for memory in self._memories]
+        device = self.tokens.device
+        moved = torch.from_numpy((rows != np.arange(len(rows))).nonzero()[0]).to(device)
+        stay = torch.from_numpy(rows).to(device)
+        self.limits, self.lengths, self._widths = (
+            x[rows] for x in (self.limits, self.lengths, self._widths))
+        self.tokens, self._past, self._src_mask = (
+            x[stay] for x in (self.tokens, self._past, self._src_mask))
+        unused = self.tokens.size(2) - int(self.lengths.max(initial=1))
+        fed = sum(self._caches[0][0].fed[:unused])
+        self.tokens, self._past = self.tokens[..., unused:], self._past[..., fed:]
         for cache in self._caches:
             for layer in cache:
-                layer.select(rows, moved)
+                layer.select(stay, moved)
+                layer.forget(unused)
+        return stay
+
+    def join(self, other: "Prediction") -> None:
+        """Go on with the sentences of the other, too."""
+        self.limits, self.lengths, self._widths = (
+            np.concatenate(pair) for pair in ((self.limits, other.limits),
+                                              (self.lengths, other.lengths),
+                                              (self._widths, other._widths)))
+        source = int(self._widths.max())
+        self.tokens = stack(self.tokens, other.tokens, behind=False, fill=PAD)
+        self._past = stack(self._past, other._past, behind=False)
+        self._src_mask = stack(self._src_mask, other._src_mask)[..., :source]
+        for ours, theirs in zip(self._caches, other._caches, strict=True):
+            for layer, its in zip(ours, theirs, strict=True):
+                layer.join(its, source)
 
 
 def never_produced(decoding: DecodingConfig) -> list[int]:
@@ -124,6 +170,26 @@ def _packed(layer: nn.Linear) -> Callable[[Tensor], Tensor]:
     return lambda x: kernels._linear_pointwise(x, packed, bias, "none", [], "")
 
 
+def staying(live: NDArray[np.bool_]) -> NDArray[np.int64] | None:
+    """The live rows, the last of them in the places of those that leave: few have to move.
+
+    None while so few have ended that all stay.
+    """
+    alive = int(live.sum())
+    if alive >= _LEAVE * len(live):
+        return None
+    order = np.arange(alive)
+    order[~live[:alive]] = alive + live[alive:].nonzero()[0]
+    return order
+
+
+def take(
+    x: Shaped[Tensor, "batch beam width"], index: Int[Tensor, "batch chosen"]
+) -> Shaped[Tensor, "batch chosen width"]:
+    """Of each sentence, the hypotheses named."""
+    return x.gather(1, index[..., None].expand(-1, -1, x.size(2)))
+
+
 def _log_mean_probabilities(
     logits: Sequence[Float[Tensor, "*batch vocabulary"]]
 ) -> Float[Tensor, "*batch vocabulary"]:
@@ -135,7 +201,10 @@ def _log_mean_probabilities(
 def _forbid_repeats(
     step: Float[Tensor, "rows vocabulary"], tokens: Int[Tensor, "rows length"], n: int
 ) -> None:
-    """Take out every token that would complete an n-gram which `tokens` hold already."""
+    """Take out every token that would complete an n-gram which `tokens` hold already.
+
+    They may hold `<pad>` and `<sos>` in front, once, so that no n-gram with these comes again.
+    """
     length = tokens.size(1)
     if length < n:
         return

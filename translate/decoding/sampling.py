@@ -1,13 +1,14 @@
 """Tokens drawn by their probability, the third strategy beside greedy and beam search."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from translate.data.vocabulary import PAD
+from translate.data.vocabulary import EOS
 
 
 class Sampling(NamedTuple):
@@ -37,8 +38,9 @@ def draw(
     return values.gather(1, place), tokens.gather(1, place)
 
 
-def uniform_numbers(seed: int, src: Int[Tensor, "batch source"], width: int) -> Tensor:
-    """(batch, width) numbers from [0, 1), for each sentence its own."""
-    rows = [np.random.default_rng([seed, *(i for i in row if i != PAD)]).random(width, np.float32)
-            for row in src.tolist()]
-    return torch.from_numpy(np.stack(rows)).to(src.device)
+def uniform_numbers(
+    seed: int, sources: Sequence[Sequence[int]], width: int
+) -> Float[Tensor, "batch width"]:
+    """Numbers from [0, 1), for each sentence its own."""
+    rows = [np.random.default_rng([seed, *ids, EOS]).random(width, np.float32) for ids in sources]
+    return torch.from_numpy(np.stack(rows))

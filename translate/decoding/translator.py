@@ -18,20 +18,15 @@ from translate.data.lines import tidy
 from translate.data.text import MARK
 from translate.data.vocabulary import EOS, SOS, UNK
 from translate.decoding.prediction import forced_log_probabilities
+from translate.decoding.request import Answer, Hypothesis, Request, length_penalty
 from translate.decoding.sampling import Sampling
-from translate.decoding.search import (
-    Hypothesis,
-    Request,
-    length_penalty,
-    requests_at_a_time,
-    search,
-)
+from translate.decoding.search import requests_at_a_time, search
 from translate.model.layers import Weights
 from translate.model.positions import LearnedPositions
 from translate.model.transformer import Transformer
 
 # What answers requests, in their order: models here, worker processes, or another engine.
-Search = Callable[[Iterable[Request]], Iterable[list[list[Hypothesis]]]]
+Search = Callable[[Iterable[Request]], Iterable[Answer]]
 
 _WORTH_A_SHARE = 256  # tokens of a batch, below which it is not divided among threads
 

@@ -2,21 +2,26 @@
 
 import multiprocessing
 import signal
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
+from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 
 import torch
 
-from translate.decoding.search import Hypothesis, Request, search
+from translate.decoding.request import Answer, Request
+from translate.decoding.search import answer_share, in_order, search
 from translate.decoding.translator import Search
 from translate.errors import UserError
 from translate.runs import load_ensemble
 
-_search: Search  # of a worker process
+# Of a worker process; the number is that of the next request for any of them.
+_search: Search
+_next: "Synchronized[int]"
 
 
 @contextmanager
@@ -24,12 +29,14 @@ def workers(
     number: int, checkpoints: Sequence[Path], overrides: Sequence[str] = ()
 ) -> Iterator[Search]:
     """What answers the requests of a `Translator`; each process loads the models itself, once."""
-    pool = ProcessPoolExecutor(number, multiprocessing.get_context("spawn"), _start,
-                               (checkpoints, overrides))
+    context = multiprocessing.get_context("spawn")
+    upcoming = context.Value("q")
+    pool = ProcessPoolExecutor(number, context, _start, (checkpoints, overrides, upcoming))
 
-    def answer(requests: Iterable[Request]) -> Iterator[list[list[Hypothesis]]]:
+    def answer(requests: Iterable[Request]) -> list[Answer]:
+        upcoming.value = 0
         try:
-            yield from pool.map(_answer, requests)
+            return in_order(pool.map(_answer, [list(requests)] * number))
         except BrokenProcessPool:
             raise UserError("a worker process ended before its time, perhaps for want of memory: "
                             "try fewer --workers or a smaller decoding.batch_tokens") from None
@@ -37,17 +44,26 @@ def workers(
     try:
         yield answer
     finally:
+        upcoming.value = sys.maxsize // 2
         pool.shutdown(cancel_futures=True)
 
 
-def _start(checkpoints: Sequence[Path], overrides: Sequence[str]) -> None:
-    global _search
+def _start(
+    checkpoints: Sequence[Path], overrides: Sequence[str], upcoming: Synchronized
+) -> None:
+    global _search, _next
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process decides what Ctrl-C means
     torch.set_num_threads(1)
     ensemble = load_ensemble(checkpoints, overrides)
     _search = partial(search, [trained.model for trained in ensemble], ensemble[0].config.decoding)
+    _next = upcoming
 
 
-def _answer(request: Request) -> list[list[Hypothesis]]:
-    (answer,) = _search([request])
-    return answer
+def _answer(requests: list[Request]) -> dict[int, Answer]:
+    return answer_share(_search, requests, _take)
+
+
+def _take() -> int:
+    with _next.get_lock():
+        _next.value += 1
+        return _next.value - 1

@@ -3,10 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from translate.model.attention import Bias, KeyValues, Mask, MultiHeadAttention
+from translate.model.cache import LayerCache
 from translate.model.dropout import Dropout
 from translate.model.linear import Linear
 
@@ -62,49 +63,6 @@ class Weights:
     encoder: list[Tensor] = field(default_factory=list)
     decoder: list[Tensor] = field(default_factory=list)
     cross: list[Tensor] = field(default_factory=list)
-
-
-@dataclass
-class LayerCache:
-    """Keys and values of one decoder layer: of the memory, and of the target tokens so far.
-
-    The buffers of the target hold more than is filled, so that a step copies nothing but its own.
-    """
-
-    memory: KeyValues
-    target: KeyValues | None = None
-    fed: list[int] = field(default_factory=list)  # target tokens of each step
-
-    def extend(self, new: KeyValues) -> KeyValues:
-        """All keys and values so far, the new ones last."""
-        start = sum(self.fed)
-        self.fed.append(new.k.size(2))
-        end = sum(self.fed)
-        if self.target is None or end > self.target.k.size(2):
-            room = [x.new_empty(*x.shape[:2], 2 * end + 16, x.size(3)) for x in new]
-            for buffer, old in zip(room, self.target or (), strict=False):
-                buffer[:, :, :start] = old[:, :, :start]
-            self.target = KeyValues(*room)
-        for buffer, x in zip(self.target, new, strict=True):
-            buffer[:, :, start:end] = x
-        return KeyValues(*(x[:, :, :end] for x in self.target))
-
-    def select(
-        self, rows: Shaped[Tensor, " rows"], moved: Int[Tensor, " moved"] | None = None
-    ) -> None:
-        """Keep these rows (indices or a mask) of the batch.
-
-        If `moved` names those of the new rows that were others before, the rest is not copied.
-        """
-        def keep(x: Tensor, filled: int) -> Tensor:
-            if moved is None:
-                return x[rows]
-            x[moved, :, :filled] = x[rows[moved], :, :filled]
-            return x[:len(rows)]
-
-        self.memory = KeyValues(*(keep(x, x.size(2)) for x in self.memory))
-        if self.target is not None:
-            self.target = KeyValues(*(keep(x, sum(self.fed)) for x in self.target))
 
 
 class EncoderLayer(nn.Module):
@@ -166,13 +124,13 @@ class DecoderLayer(nn.Module):
 
     def start_cache(self, memory: Float[Tensor, "batch source d_model"]) -> LayerCache:
         # Contiguous, since every step reads them: a third less time for a step on a CPU.
-        return LayerCache(KeyValues(*(x.contiguous()
-                                      for x in self.cross_attention.keys_values(memory))))
+        return LayerCache.empty(KeyValues(*(
+            x.contiguous() for x in self.cross_attention.keys_values(memory))))
 
     def forward(
         self,
         x: Float[Tensor, "batch target d_model"],
-        memory: Float[Tensor, "batch source d_model"],
+        memory: Float[Tensor, "batch source d_model"] | None,
         mask: Bool[Tensor, "#batch 1 target past"] | None,
         memory_mask: Bool[Tensor, "#batch 1 1 source"] | None,
         bias: Bias | None = None,
@@ -180,7 +138,7 @@ class DecoderLayer(nn.Module):
         cache: LayerCache | None = None,
         weights: Weights | None = None,
     ) -> Float[Tensor, "batch target d_model"]:
-        """With a cache, `x` holds the newest tokens alone and `memory` is not read again."""
+        """With a cache, `x` holds the newest tokens alone, and no `memory` is needed."""
         y = self.around_self_attention.enter(x)
         own = self.self_attention.keys_values(y)
         y = self.self_attention(y, cache.extend(own) if cache else own, mask, bias,
@@ -188,7 +146,11 @@ class DecoderLayer(nn.Module):
         x = self.around_self_attention.leave(x, y)
 
         y = self.around_cross_attention.enter(x)
-        of_memory = cache.memory if cache else self.cross_attention.keys_values(memory)
+        if cache:
+            of_memory = cache.memory
+        else:
+            assert memory is not None
+            of_memory = self.cross_attention.keys_values(memory)
         y = self.cross_attention(y, of_memory, memory_mask, memory_bias,
                                  weights and weights.cross)
         x = self.around_cross_attention.leave(x, y)

@@ -3,17 +3,18 @@
 import math
 from typing import Literal
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from translate.model.attention import Bias, as_bias
+from translate.model.cache import LayerCache
 from translate.model.dropout import Dropout
 from translate.model.layers import (
     Activation,
     DecoderLayer,
     EncoderLayer,
-    LayerCache,
     Norm,
     Weights,
 )
@@ -105,7 +106,8 @@ class Transformer(nn.Module):
         src_mask: Bool[Tensor, "batch 1 1 source"],
         weights: Weights | None = None,
     ) -> Float[Tensor, "batch source d_model"]:
-        x = self._embed(src, self.source_embedding, self.source_positions, 0, src.size(1))
+        where = self.source_positions(0, src.size(1)) if self.source_positions else None
+        x = self._embed(src, self.source_embedding, where)
         bias = self.encoder_bias(0, src.size(1), src.size(1)) if self.encoder_bias else None
         for layer in self.encoder:
             x = layer(x, src_mask, bias, weights)
@@ -114,22 +116,29 @@ class Transformer(nn.Module):
     def decode(
         self,
         tgt: Int[Tensor, "batch target"],
-        memory: Float[Tensor, "batch source d_model"],
+        memory: Float[Tensor, "batch source d_model"] | None,
         src_mask: Bool[Tensor, "batch 1 1 source"],
         tgt_mask: Bool[Tensor, "#batch 1 target past"] | None,
         cache: list[LayerCache] | None = None,
         weights: Weights | None = None,
+        place: Int[np.ndarray, " batch"] | None = None,
     ) -> Float[Tensor, "batch target d_model"]:
         """States of the target tokens; `project` makes logits of them.
 
-        With a cache from `start_cache`, `tgt` holds the newest token of each row, and the states
-        equal those of a pass over all tokens so far. It may hold several, all for one place: the
-        newest tokens of hypotheses that share a source. Then `tgt_mask`, (batch, 1, target, past),
-        says which of the tokens fed so far each of them follows, itself included.
+        With a cache from `start_cache`, which holds what is needed of the memory, `tgt` is the
+        newest token of each row, and the states equal those of a pass over all tokens so far. It
+        may be several, all for one place: the newest tokens of hypotheses that share a source. Then
+        `tgt_mask`, (batch, 1, target, past), says which of the tokens fed so far each of them
+        follows, itself included. `place` is that of the newest token in each row, where rows have
+        begun in different steps.
         """
         past = len(cache[0].fed) if cache else 0
         length = 1 if cache else tgt.size(1)
-        x = self._embed(tgt, self.target_embedding, self.target_positions, past, length)
+        where = None
+        if self.target_positions:
+            where = (self.target_positions(past, length) if place is None
+                     else self.target_positions(0, int(place.max()) + 1)[place, None])
+        x = self._embed(tgt, self.target_embedding, where)
         bias = self.decoder_bias(past, length, past + length) if self.decoder_bias else None
         if not cache:
             for layer in self.decoder:
@@ -154,14 +163,12 @@ class Transformer(nn.Module):
         self,
         tokens: Int[Tensor, "batch length"],
         embedding: nn.Embedding,
-        positions: SinusoidalPositions | LearnedPositions | None,
-        start: int,
-        places: int,
+        positions: Float[Tensor, "... #length d_model"] | None,
     ) -> Float[Tensor, "batch length d_model"]:
         """Embeddings times √d_model (section 3.4), plus positions (section 3.5)."""
         x = embedding(tokens) * math.sqrt(embedding.embedding_dim)
         if positions is not None:
-            x = x + positions(start, places)
+            x = x + positions
         return self.dropout(x)
 
     def _initialise(self) -> None:
