@@ -122,6 +122,7 @@ def test_batches_hold_every_line_once_within_the_budget_and_as_many_for_each_thr
             assert len(found) % threads == 0
     assert batches([9] * 40, 4096) == [list(range(40))]
     assert [len(rows) for rows in batches([9] * 60, 4096, 2)] == [30, 30]
+    assert [len(rows) for rows in batches([9] * 600, 10_000, 2)] == [150] * 4  # two for each
     assert len(batches([9] * 5, 4096, 2)) == 1  # too few to divide
 
 

@@ -29,6 +29,7 @@ from translate.model.transformer import Transformer
 Search = Callable[[Iterable[Request]], Iterable[Answer]]
 
 _WORTH_A_SHARE = 256  # tokens of a batch, below which it is not divided among threads
+_FULL = 1024  # tokens of a batch, above which a larger one is hardly faster
 
 
 class Translation(NamedTuple):
@@ -215,7 +216,8 @@ def batches(lengths: Sequence[int], budget: int, at_a_time: int = 1) -> list[lis
     most `budget` tokens.
 
     Where several are worked at, there are about as many for each: 3 batches would keep the second
-    of 2 threads waiting, so there are 4 smaller ones.
+    of 2 threads waiting, so there are 4 smaller ones. Each gets two at least, if these are full, so
+    that a slower one may do less.
     """
     rows = sorted((row for row, n in enumerate(lengths) if n), key=lambda row: -lengths[row])
 
@@ -228,9 +230,10 @@ def batches(lengths: Sequence[int], budget: int, at_a_time: int = 1) -> list[lis
         return parts
 
     parts = divided(budget)
-    if len(parts) % at_a_time == 0:
+    each = 2 if sum(lengths) >= 2 * at_a_time * _FULL else 1
+    even = max(each, -(-len(parts) // at_a_time)) * at_a_time
+    if at_a_time == 1 or len(parts) == even:
         return parts
-    even = -(-len(parts) // at_a_time) * at_a_time
     least = min(budget, _WORTH_A_SHARE)
     return divided(bisect_left(range(budget), -even, lo=least, key=lambda n: -len(divided(n))))
 
