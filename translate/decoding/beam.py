@@ -1,6 +1,5 @@
 """Beam search: the best of several hypotheses for each sentence."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,13 +9,11 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from translate.config import DecodingConfig
 from translate.data.batching import stack
 from translate.data.vocabulary import EOS, PAD
 from translate.decoding.prediction import Prediction, staying, take
 from translate.decoding.request import Answer, Request, hypotheses, length_penalty
 from translate.decoding.topk import topk
-from translate.model.transformer import Transformer
 
 
 class BeamSearch:
@@ -30,15 +27,9 @@ class BeamSearch:
     is done when nothing is left of it. What is found is added to `answer`.
     """
 
-    def __init__(
-        self,
-        models: Sequence[Transformer],
-        decoding: DecodingConfig,
-        request: Request,
-        answer: Answer,
-    ) -> None:
-        self._predict = Prediction(models, request.sources, request.limits, decoding)
-        self._alpha = decoding.length_penalty
+    def __init__(self, predict: Prediction, alpha: float, request: Request, answer: Answer) -> None:
+        self._predict = predict
+        self._alpha = alpha  # of the length penalty
         self._beam = request.beam
         self._n_best = request.n_best
         self._answer = list(answer)  # where the hypotheses of each sentence belong

@@ -1,19 +1,16 @@
 """Greedy search and sampling: one hypothesis for each sentence."""
 
-from collections.abc import Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from translate.config import DecodingConfig
 from translate.data.batching import stack
 from translate.data.vocabulary import EOS, SOS
 from translate.decoding.prediction import Prediction, staying
 from translate.decoding.request import Answer, Request, hypotheses, length_penalty
 from translate.decoding.sampling import draw, uniform_numbers
 from translate.decoding.topk import topk
-from translate.model.transformer import Transformer
 
 
 class GreedySearch:
@@ -22,15 +19,9 @@ class GreedySearch:
     The length penalty changes the scores alone. What is found is added to `answer`.
     """
 
-    def __init__(
-        self,
-        models: Sequence[Transformer],
-        decoding: DecodingConfig,
-        request: Request,
-        answer: Answer,
-    ) -> None:
-        self._predict = Prediction(models, request.sources, request.limits, decoding)
-        self._alpha = decoding.length_penalty
+    def __init__(self, predict: Prediction, alpha: float, request: Request, answer: Answer) -> None:
+        self._predict = predict
+        self._alpha = alpha  # of the length penalty
         self._sampling = request.sampling
         self._answer = list(answer)  # where the hypothesis of each row belongs
         device = self._predict.tokens.device

@@ -12,7 +12,7 @@ import torch
 from translate.config import DecodingConfig
 from translate.decoding.beam import BeamSearch
 from translate.decoding.greedy import GreedySearch
-from translate.decoding.prediction import laid_out
+from translate.decoding.prediction import Prediction, laid_out
 from translate.decoding.request import Answer, Request
 from translate.model.transformer import Transformer
 
@@ -75,10 +75,17 @@ def _answer(
     models: Sequence[Transformer], decoding: DecodingConfig, requests: Iterable[Request]
 ) -> list[Answer]:
     answers: list[Answer] = []
-    for (beam, _, sampling), alike in itertools.groupby(requests, key=lambda request: request[2:]):
-        kind = GreedySearch if sampling or beam == 1 else BeamSearch
-        answers += _stragglers_together(partial(kind, models, decoding), alike)
+    for _, alike in itertools.groupby(requests, key=lambda request: request[2:]):
+        answers += _stragglers_together(partial(_start, models, decoding), alike)
     return answers
+
+
+def _start(
+    models: Sequence[Transformer], decoding: DecodingConfig, request: Request, answer: Answer
+) -> "_UnderWay":
+    predict = Prediction(models, request.sources, request.limits, decoding)
+    kind = GreedySearch if request.sampling or request.beam == 1 else BeamSearch
+    return kind(predict, decoding.length_penalty, request, answer)
 
 
 class _UnderWay(Protocol):

@@ -1,6 +1,5 @@
 """What decoding step by step keeps, so that no token is read twice."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jaxtyping import Int, Shaped
@@ -37,7 +36,7 @@ class LayerCache:
         """All keys and values so far, the new ones last."""
         start, tokens = self.end, new.k.size(2)
         if start + tokens > self.target.k.size(2):
-            self._fill([self.filled()], tokens)
+            self._move_to_larger(start - self.begin + tokens)
             start = self.end
         self.fed.append(tokens)
         for buffer, x in zip(self.target, new, strict=True):
@@ -73,20 +72,15 @@ class LayerCache:
         """
         self.memory = KeyValues(*(stack(x[:, :, :source], y[:, :, :source], dim=2)
                                   for x, y in zip(self.memory, other.memory, strict=True)))
-        self._fill([self.filled(), other.filled()])
+        self.target = KeyValues(*(stack(x, y, dim=2, behind=False)
+                                  for x, y in zip(self.filled(), other.filled(), strict=True)))
+        self.begin = 0
         self.fed = max(self.fed, other.fed, key=len)
 
-    def _fill(self, parts: Sequence[KeyValues], more: int = 0) -> None:
-        """New buffers, with room for more, of the rows of each part, aligned at their ends."""
-        size = max(part.k.size(2) for part in parts)
-        _, heads, _, d_k = parts[0].k.shape
-        shape = (sum(len(part.k) for part in parts), heads, 2 * (size + more) + 16, d_k)
-        self.begin = 0
-        self.target = KeyValues(*(x.new_empty(shape) for x in parts[0]))
-        first = 0
-        for part in parts:
-            rows, empty = slice(first, first + len(part.k)), size - part.k.size(2)
-            first = rows.stop
-            for buffer, x in zip(self.target, part, strict=True):
-                buffer[rows, :, :empty] = 0
-                buffer[rows, :, empty:size] = x
+    def _move_to_larger(self, tokens: int) -> None:
+        """Buffers with room for twice these tokens."""
+        filled, self.begin = self.filled(), 0
+        self.target = KeyValues(*(x.new_empty(*x.shape[:2], 2 * tokens + 16, x.size(3))
+                                  for x in filled))
+        for buffer, x in zip(self.target, filled, strict=True):
+            buffer[:, :, :x.size(2)] = x
