@@ -214,3 +214,5 @@ def test_stacked_rows_are_filled_up_behind_or_before(behind: bool, short: list[i
         assert stack(*pair, behind=behind, fill=9).tolist() == expected
         columns = stack(*(x[..., None] for x in pair), dim=1, behind=behind, fill=9)
         assert columns[..., 0].tolist() == expected
+        inside = stack(*(x[None] for x in pair), behind=behind, fill=9, rows=1)
+        assert inside[0].tolist() == expected

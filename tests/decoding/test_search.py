@@ -378,15 +378,19 @@ def test_matrices_laid_out_for_the_cpu_give_the_same_translations_and_are_put_ba
     inputs = sentences()
     plain = beam_search([model], *inputs, penalised(0.6), 3)
     large = [layer for layer in model.modules() if isinstance(layer, torch.nn.Linear)]
-    states = torch.randn(3, 5, 128)
+    states, attention = torch.randn(3, 5, 128), model.decoder[0].self_attention
+    q, (k, v) = attention.queries_keys_values(states)
     with torch.inference_mode(), laid_out([model, model]):
         assert all("forward" in vars(layer) for layer in large)
         with_bias = model.decoder[0].feed_forward.w_1
         torch.testing.assert_close(with_bias(states), F.linear(states, *with_bias.parameters()))
+        together = attention.queries_keys_values(states)
+        torch.testing.assert_close((together[0], *together[1]), (q, k, v))
         for found, expected in zip(beam_search([model], *inputs, penalised(0.6), 3), plain,
                                    strict=True):
             assert_same(found, expected)
     assert not any("forward" in vars(layer) for layer in large)
+    assert "queries_keys_values" not in vars(attention)
     with torch.autocast("cpu", torch.bfloat16), laid_out([model]):
         assert not any("forward" in vars(layer) for layer in large)
 

@@ -102,6 +102,21 @@ def test_reference_fused_and_pytorch_agree_in_value_and_gradient(
     torch.testing.assert_close(gradients(reference, inputs), gradients(theirs, inputs))
 
 
+@pytest.mark.parametrize("queries", [1, 5])
+@pytest.mark.parametrize("shape", [(16, 1, 1, 7), (1, 3, 1, 7), (16, 3, 1, 7)])
+def test_few_queries_of_many_rows_get_what_the_reference_gives_them(
+    shape: tuple[int, ...], queries: int
+) -> None:
+    """As in a step of a search, where keys and values are part of a larger buffer."""
+    q = torch.randn(16, queries, 3, 8).transpose(1, 2)
+    k, v = torch.randn(2, 16, 3, 9, 8)[..., 2:, :]
+    bias = torch.randn(shape)
+    bias[..., 2:4] = -math.inf
+    with torch.inference_mode():
+        torch.testing.assert_close(fused_attention(q, k, v, None, bias),
+                                   attention(q, k, v, None, bias)[0])
+
+
 @pytest.mark.parametrize("dtype", EVERY_DTYPE)
 def test_every_row_of_weights_sums_to_one(dtype: torch.dtype) -> None:
     mask = random_mask()
@@ -206,15 +221,15 @@ def test_multi_head_equals_separate_attentions_over_the_column_blocks() -> None:
         weights = scores.masked_fill(~mask[:, 0], -math.inf).softmax(-1)
         concatenated.append(weights @ (memory @ w_v))
     expected = torch.cat(concatenated, dim=-1) @ model.w_o.weight.T
-    torch.testing.assert_close(model(x, model.keys_values(memory), mask), expected)
+    torch.testing.assert_close(model(model.queries(x), model.keys_values(memory), mask), expected)
 
 
 def test_asking_for_the_weights_does_not_change_the_result() -> None:
     model = MultiHeadAttention(d_model=12, heads=3)
     x = torch.randn(2, 4, 12)
     collected: list[Tensor] = []
-    reference = model(x, model.keys_values(x), weights=collected)
-    torch.testing.assert_close(model(x, model.keys_values(x)), reference)
+    reference = model(*model.queries_keys_values(x), weights=collected)
+    torch.testing.assert_close(model(*model.queries_keys_values(x)), reference)
     assert [w.shape for w in collected] == [(2, 3, 4, 4)]
 
 
@@ -222,9 +237,9 @@ def test_asking_for_the_weights_does_not_change_the_result() -> None:
 def test_attention_dropout_keeps_the_mean_and_stops_in_eval(collected: list[Tensor] | None) -> None:
     model = MultiHeadAttention(d_model=8, heads=2, dropout=0.4)
     x = torch.randn(1, 3, 8).expand(4000, -1, -1)
-    many = model(x, model.keys_values(x), weights=collected)
+    many = model(*model.queries_keys_values(x), weights=collected)
     model.eval()
-    exact = model(x[:1], model.keys_values(x[:1]), weights=collected)
+    exact = model(*model.queries_keys_values(x[:1]), weights=collected)
     assert many.std(dim=0).min() > 0.01
     torch.testing.assert_close(many.mean(dim=0, keepdim=True), exact, rtol=0, atol=0.05)
     if collected is not None:  # the weights reported are those before dropout

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translate.model.cache import LayerCache
+from translate.model.attention import as_bias
+from translate.model.cache import Cache
 from translate.model.layers import DecoderLayer, EncoderLayer, FeedForward, Weights
 
 NORMS = ["post", "pre"]
@@ -50,7 +51,7 @@ def test_an_encoder_layer_follows_its_equations(norm: str) -> None:
     mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])[:, None, None]
     attend = layer.self_attention
     expected = residual(norm, layer.around_attention.norm, x,
-                        lambda y: attend(y, attend.keys_values(y), mask))
+                        lambda y: attend(*attend.queries_keys_values(y), mask))
     expected = residual(norm, layer.around_feed_forward.norm, expected, layer.feed_forward)
     torch.testing.assert_close(layer(x, mask), expected)
 
@@ -61,10 +62,11 @@ def test_a_decoder_layer_follows_its_equations(norm: str) -> None:
     memory_mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])[:, None, None]
     own, cross = layer.self_attention, layer.cross_attention
     expected = residual(norm, layer.around_self_attention.norm, x,
-                        lambda y: own(y, own.keys_values(y), causal(4)))
+                        lambda y: own(*own.queries_keys_values(y), causal(4)))
     # The memory is normalised once, at the end of the encoder, and not again in every layer.
     expected = residual(norm, layer.around_cross_attention.norm, expected,
-                        lambda y: cross(y, cross.keys_values(memory), memory_mask))
+                        lambda y: cross(cross.queries(y), cross.keys_values(memory),
+                                        memory_mask))
     expected = residual(norm, layer.around_feed_forward.norm, expected, layer.feed_forward)
     torch.testing.assert_close(layer(x, memory, causal(4), memory_mask), expected)
 
@@ -127,7 +129,7 @@ def test_each_dropout_acts_at_its_own_place() -> None:
     # activation_dropout: of the feed-forward network only its last bias is left.
     layer, result = drop_all("activation_dropout")
     y = layer_norm(layer.around_attention.norm, x)
-    attended = layer.self_attention(y, layer.self_attention.keys_values(y))
+    attended = layer.self_attention(*layer.self_attention.queries_keys_values(y))
     torch.testing.assert_close(result, x + attended + layer.feed_forward.w_2.bias)
 
 
@@ -139,56 +141,68 @@ def test_weights_are_collected_by_kind() -> None:
     assert shapes == [[(2, 2, 5, 5)], [(2, 2, 4, 4)], [(2, 2, 4, 5)]]
 
 
+def start_cache(layer: DecoderLayer, memory: Tensor) -> Cache:
+    return Cache.empty([layer.cross_attention.keys_values(memory)])
+
+
+def step(layer: DecoderLayer, x: Tensor, cache: Cache, *biases: Tensor) -> Tensor:
+    (kept,) = cache.extend(x.size(1))
+    return layer(x, None, None, None, *biases, cache=kept)
+
+
 @pytest.mark.parametrize("norm", NORMS)
 def test_a_cached_layer_equals_a_pass_over_everything(norm: str) -> None:
-    layer, x, memory = build(DecoderLayer, norm), states(4), states(5)
-    whole = layer(x, memory, causal(4), None)
-    cache = layer.start_cache(memory)
-    steps = [layer(x[:, t:t + 1], None, None, None, cache=cache) for t in range(4)]
+    layer, x, memory = build(DecoderLayer, norm), states(20), states(5)
+    whole = layer(x, memory, causal(20), None)
+    cache = start_cache(layer, memory)
+    with torch.inference_mode():
+        steps = [step(layer, newest, cache) for newest in x.split(1, dim=1)]
     torch.testing.assert_close(torch.cat(steps, dim=1), whole)
 
 
-def test_select_keeps_rows_of_the_cache_in_the_order_asked_for() -> None:
-    layer, x, memory = build(DecoderLayer), states(3, rows=3), states(5, rows=3)
-    cache: LayerCache = layer.start_cache(memory)
-    for t in range(2):
-        layer(x[:, t:t + 1], memory, None, None, cache=cache)
-    rows = torch.tensor([2, 0, 0, 1])  # some rows twice, in a new order
-    cache.select(rows)
+@torch.inference_mode()
+def test_select_keeps_the_rows_asked_for() -> None:
+    layer, x, memory = build(DecoderLayer), states(3, rows=4), states(5, rows=4)
+    cache = start_cache(layer, memory)
+    for newest in x[:, :2].split(1, dim=1):
+        step(layer, newest, cache)
+    rows = torch.tensor([0, 3, 1])
+    cache.select(rows, moved=torch.tensor([1, 2]))
     x, memory = x[rows], memory[rows]
-    newest = layer(x[:, 2:], memory, None, None, cache=cache)
-    torch.testing.assert_close(newest, layer(x, memory, causal(3), None)[:, 2:])
+    torch.testing.assert_close(step(layer, x[:, 2:], cache),
+                               layer(x, memory, causal(3), None)[:, 2:])
 
 
-def test_select_works_with_a_mask_and_before_the_first_token() -> None:
-    memory = states(5, rows=3)
-    cache = build(DecoderLayer).start_cache(memory)
-    before = cache.memory.k
-    keep = torch.tensor([True, False, True])
-    cache.select(keep)
-    assert torch.equal(cache.memory.k, before[[0, 2]])
-    assert cache.filled().k.shape == (2, 2, 0, 4)
+@torch.inference_mode()
+def test_select_works_before_the_first_token() -> None:
+    cache = start_cache(build(DecoderLayer), states(5, rows=3))
+    before = cache.memory.clone()
+    cache.select(torch.tensor([0, 2]), moved=torch.tensor([1]))
+    assert torch.equal(cache.memory, before[:, :, [0, 2]])
+    assert cache.filled().shape == (1, 2, 2, 2, 0, 4)
 
 
+@torch.inference_mode()
 @pytest.mark.parametrize("forgotten", [0, 2])
 def test_rows_that_join_others_go_on_as_if_they_were_alone(forgotten: int) -> None:
     """They begin in the last of three steps; then the others may be about to leave."""
     layer = build(DecoderLayer)
     early, late, wide, narrow = states(4, rows=3), states(2), states(5, rows=3), states(3)
-    cache, other = layer.start_cache(wide), layer.start_cache(narrow)
-    for t in range(3):
-        layer(early[:, t:t + 1], None, None, None, cache=cache)
-    layer(late[:, :1], None, None, None, cache=other)
+    cache, other = start_cache(layer, wide), start_cache(layer, narrow)
+    for newest in early[:, :3].split(1, dim=1):
+        step(layer, newest, cache)
+    step(layer, late[:, :1], other)
     cache.join(other, source=5)
-    assert (cache.filled().k[3:, :, :2] == 0).all()
+    assert (cache.filled()[:, :, 3:, :, :2] == 0).all()
     if forgotten:
-        cache.select(torch.tensor([3, 4]))
+        cache.select(torch.tensor([3, 4]), moved=torch.tensor([0, 1]))
         cache.forget(2)
     past, source = (torch.ones(5, 1, 1, n, dtype=torch.bool) for n in (4, 5))
     past[3:, ..., :2] = source[3:, ..., 3:] = False
     kept = slice(3 if forgotten else 0, None)
     newest = torch.cat([early[:, 3:], late[:, 1:]])[kept]
-    step = layer(newest, None, past[kept, ..., forgotten:], source[kept], cache=cache)
+    found = step(layer, newest, cache, as_bias(past[kept, ..., forgotten:]).double(),
+                 as_bias(source[kept]).double())
     alone = [layer(x, memory, causal(x.size(1)), None)[:, -1:]
              for x, memory in ((early, wide), (late, narrow))]
-    torch.testing.assert_close(step, torch.cat(alone)[kept])
+    torch.testing.assert_close(found, torch.cat(alone)[kept])

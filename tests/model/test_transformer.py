@@ -118,6 +118,7 @@ def test_the_order_of_the_source_matters(positions: str) -> None:
 
 
 @every_kind
+@torch.inference_mode()
 def test_cached_decoding_equals_uncached(norm: str, positions: str) -> None:
     model = tiny(norm=norm, positions=positions)
     src, tgt = tokens(rows=3)
@@ -132,6 +133,7 @@ def test_cached_decoding_equals_uncached(norm: str, positions: str) -> None:
 
 
 @every_kind
+@torch.inference_mode()
 def test_a_cache_follows_its_rows_when_they_are_selected(norm: str, positions: str) -> None:
     model = tiny(norm=norm, positions=positions)
     src, tgt = tokens(rows=3)
@@ -141,9 +143,8 @@ def test_a_cache_follows_its_rows_when_they_are_selected(norm: str, positions: s
     cache = model.start_cache(memory)
     for t in range(3):
         model.decode(tgt[:, t:t + 1], memory, src_mask, None, cache)
-    rows = torch.tensor([2, 1, 1, 0])
-    for layer in cache:
-        layer.select(rows)
+    rows = torch.tensor([2, 1])
+    cache.select(rows, moved=torch.tensor([0]))
     src, tgt = src[rows], tgt[rows]
     step = model.decode(tgt[:, 3:4], memory[rows], src_mask[rows], None, cache)
     expected = logits(model, src, tgt)[:, 3]
@@ -151,6 +152,7 @@ def test_a_cache_follows_its_rows_when_they_are_selected(norm: str, positions: s
 
 
 @every_kind
+@torch.inference_mode()
 def test_hypotheses_that_share_a_cache_each_follow_their_own_past(
     norm: str, positions: str
 ) -> None:

@@ -63,15 +63,17 @@ def pad(
 
 def stack(
     x: Shaped[Tensor, "..."], y: Shaped[Tensor, "..."], dim: int = -1, behind: bool = True,
-    fill: int = 0
+    fill: int = 0, rows: int = 0
 ) -> Shaped[Tensor, "..."]:
-    """The rows of `x`, then those of `y`; the shorter of them is filled up behind, or before."""
-    length = max(x.size(dim), y.size(dim))
-    shape = [len(x) + len(y), *x.shape[1:]]
-    shape[dim] = length
+    """Of dimension `rows`, those of `x`, then those of `y`; the shorter of them is filled up along
+    `dim`, behind or before."""
+    shape = list(x.shape)
+    shape[rows] += y.size(rows)
+    shape[dim] = max(x.size(dim), y.size(dim))
     both = x.new_full(shape, fill)
-    for part, rows in ((x, both[:len(x)]), (y, both[len(x):])):
-        rows.narrow(dim, 0 if behind else length - part.size(dim), part.size(dim)).copy_(part)
+    for part, place in zip((x, y), both.tensor_split([x.size(rows)], rows), strict=True):
+        start = 0 if behind else shape[dim] - part.size(dim)
+        place.narrow(dim, start, part.size(dim)).copy_(part)
     return both
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from translate.config import DecodingConfig
 from translate.data.batching import causal_mask, pad, padding_mask, stack
 from translate.data.vocabulary import EOS, PAD, SOS, UNK
+from translate.model.attention import KeyValues, MultiHeadAttention
 from translate.model.transformer import Transformer
 
 _LEAVE = 0.95  # finished sentences leave the batch once less than this share of it is alive
@@ -102,12 +103,11 @@ class Prediction:
         self.tokens, self._past, self._src_mask = (
             x[stay] for x in (self.tokens, self._past, self._src_mask))
         unused = self.tokens.size(2) - int(self.lengths.max(initial=1))
-        fed = sum(self._caches[0][0].fed[:unused])
+        fed = sum(self._caches[0].fed[:unused])
         self.tokens, self._past = self.tokens[..., unused:], self._past[..., fed:]
         for cache in self._caches:
-            for layer in cache:
-                layer.select(stay, moved)
-                layer.forget(unused)
+            cache.select(stay, moved)
+            cache.forget(unused)
         return stay
 
     def join(self, other: "Prediction") -> None:
@@ -121,8 +121,7 @@ class Prediction:
         self._past = stack(self._past, other._past, behind=False)
         self._src_mask = stack(self._src_mask, other._src_mask)[..., :source]
         for ours, theirs in zip(self._caches, other._caches, strict=True):
-            for layer, its in zip(ours, theirs, strict=True):
-                layer.join(its, source)
+            ours.join(theirs, source)
 
 
 def never_produced(decoding: DecodingConfig) -> list[int]:
@@ -146,16 +145,25 @@ def forced_log_probabilities(
 
 @contextmanager
 def laid_out(models: Sequence[Transformer]) -> Iterator[None]:
-    """On a CPU, matrices laid out once, as its kernels want them, instead of in every step."""
+    """On a CPU, matrices laid out once, as its kernels want them, instead of in every step.
+
+    The three of self-attention, which are multiplied with the same, become one.
+    """
     layers = {layer for model in models for layer in model.modules()
               if isinstance(layer, nn.Linear) and _gains(layer.weight)}
+    attentions = {layer.self_attention for model in models for layer in
+                  (*model.encoder, *model.decoder) if layer.self_attention.w_q in layers}
     try:
         for layer in layers:
-            layer.forward = _packed(layer)  # type: ignore[assignment]
+            layer.forward = _packed(layer.weight, layer.bias)  # type: ignore[assignment]
+        for attention in attentions:
+            attention.queries_keys_values = _packed_together(attention)
         yield
-    finally:
+    finally:  # another search of the model may have ended first
         for layer in layers:
-            vars(layer).pop("forward", None)  # another search of the model may have ended first
+            vars(layer).pop("forward", None)
+        for attention in attentions:
+            vars(attention).pop("queries_keys_values", None)
 
 
 def _gains(weight: Tensor) -> bool:
@@ -164,10 +172,22 @@ def _gains(weight: Tensor) -> bool:
             and torch.backends.mkldnn.is_available())
 
 
-def _packed(layer: nn.Linear) -> Callable[[Tensor], Tensor]:
-    kernels, bias = torch.ops.mkldnn, None if layer.bias is None else layer.bias.detach()
-    packed = kernels._reorder_linear_weight(layer.weight.detach(), None)
+def _packed(weight: Tensor, bias: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+    kernels, bias = torch.ops.mkldnn, None if bias is None else bias.detach()
+    packed = kernels._reorder_linear_weight(weight.detach(), None)
     return lambda x: kernels._linear_pointwise(x, packed, bias, "none", [], "")
+
+
+def _packed_together(
+    attention: MultiHeadAttention
+) -> Callable[[Tensor], tuple[Tensor, KeyValues]]:
+    product = _packed(torch.cat([attention.w_q.weight, attention.w_k.weight, attention.w_v.weight]))
+
+    def queries_keys_values(x: Tensor) -> tuple[Tensor, KeyValues]:
+        q, k, v = product(x).unflatten(-1, (3, attention.heads, -1)).permute(2, 0, 3, 1, 4)
+        return q, KeyValues(k, v)
+
+    return queries_keys_values
 
 
 def staying(live: NDArray[np.bool_]) -> NDArray[np.int64] | None:

@@ -47,10 +47,9 @@ def fused_attention(
     dropout: float = 0.0,
 ) -> Float[Tensor, "batch heads query d_v"]:
     """The same result as `attention`, by PyTorch's fused kernels, which keep no weights."""
-    few = q.size(2) <= 8 and len(q) >= 16 and not torch.is_grad_enabled()
-    if few and q.device.type == "cpu":
-        # In a search: the kernel begins anew for every head of every row, too much for so little.
-        return attention(q, k, v, mask, bias, dropout)[0]
+    in_search = q.size(2) <= 8 and len(q) >= 16 and not torch.is_grad_enabled() and not dropout
+    if in_search and mask is None and bias is not None and q.device.type == "cpu":
+        return _attention_of_few(q, k, v, bias)
     if mask is None:
         return F.scaled_dot_product_attention(q, k, v, bias, dropout)
     # The kernels differ in what they make of a query with nothing to attend to: it attends to
@@ -60,6 +59,16 @@ def fused_attention(
     if bias is not None:
         allowed = bias.masked_fill(~allowed, -math.inf)
     return F.scaled_dot_product_attention(q, k, v, allowed, dropout) * something.to(q.dtype)
+
+
+def _attention_of_few(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
+    """For few queries on a CPU: the kernel begins anew for every head of every row, which is too
+    much for so little, and so is every operation that can be spared."""
+    rows, queries, d_k = q.shape[:2], q.size(2), q.size(3)
+    bias = bias.expand(*rows, queries, -1).flatten(0, 1)
+    q, k, v = (x.flatten(0, 1) for x in (q, k, v))
+    weights = torch.baddbmm(bias, q, k.transpose(1, 2), alpha=d_k**-0.5).softmax(dim=-1)
+    return torch.bmm(weights, v).view(*rows, queries, -1)
 
 
 def as_bias(mask: Mask, bias: Bias | None = None) -> Bias:
@@ -90,19 +99,29 @@ class MultiHeadAttention(nn.Module):
         self.w_v = Linear(d_model, d_model, bias=False)
         self.w_o = Linear(d_model, d_model, bias=False)
 
+    def queries(
+        self, x: Float[Tensor, "batch query d_model"]
+    ) -> Float[Tensor, "batch heads query d_k"]:
+        return self._split(self.w_q(x))
+
     def keys_values(self, x: Float[Tensor, "batch key d_model"]) -> KeyValues:
         return KeyValues(self._split(self.w_k(x)), self._split(self.w_v(x)))
 
+    def queries_keys_values(
+        self, x: Float[Tensor, "batch length d_model"]
+    ) -> tuple[Float[Tensor, "batch heads length d_k"], KeyValues]:
+        """Of self-attention, where all come from the same place."""
+        return self.queries(x), self.keys_values(x)
+
     def forward(
         self,
-        x: Float[Tensor, "batch query d_model"],
+        q: Float[Tensor, "batch heads query d_k"],
         keys_values: KeyValues,
         mask: Mask | None = None,
         bias: Bias | None = None,
         weights: list[Tensor] | None = None,
     ) -> Float[Tensor, "batch query d_model"]:
-        """Queries from `x`; if `weights` is a list, the attention weights are appended to it."""
-        q = self._split(self.w_q(x))
+        """If `weights` is a list, the attention weights are appended to it."""
         dropout = self.dropout if self.training else 0.0
         if weights is None:
             heads = fused_attention(q, *keys_values, mask, bias, dropout)

@@ -1,86 +1,85 @@
 """What decoding step by step keeps, so that no token is read twice."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from jaxtyping import Int, Shaped
+import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from translate.data.batching import stack
 from translate.model.attention import KeyValues
 
 
-@dataclass
-class LayerCache:
-    """Keys and values of one decoder layer: of the memory, and of the target tokens so far.
-
-    The buffers of the target hold more than is filled, so that a step copies nothing but its own.
-    """
+class LayerCache(NamedTuple):
+    """What a decoder layer needs in a step."""
 
     memory: KeyValues
-    target: KeyValues
+    target: KeyValues  # of all tokens so far, with room for the newest
+    newest: Float[Tensor, "two batch heads tokens d_k"]  # the end of `target`
+
+    def with_newest(self, own: KeyValues) -> KeyValues:
+        torch.stack(own, out=self.newest)
+        return self.target
+
+
+@dataclass
+class Cache:
+    """Keys and values of every decoder layer: of the memory, and of the target tokens so far.
+
+    The buffer of the target holds more than is filled, so that a step copies nothing but its own.
+    """
+
+    memory: Float[Tensor, "layers two batch heads source d_k"]
+    target: Float[Tensor, "layers two batch heads room d_k"]
     fed: list[int] = field(default_factory=list)  # target tokens of each step
-    begin: int = 0  # of what is filled in the buffers
+    begin: int = 0  # of what is filled in the buffer
 
     @classmethod
-    def empty(cls, memory: KeyValues) -> "LayerCache":
-        return cls(memory, KeyValues(*(x[:, :, :0] for x in memory)))
+    def empty(cls, memory: Iterable[KeyValues]) -> "Cache":
+        """With the keys and values of the memory in each layer."""
+        of_layers = torch.stack([torch.stack(keys_values) for keys_values in memory])
+        return cls(of_layers, of_layers[..., :0, :])
 
-    @property
-    def end(self) -> int:
-        return self.begin + sum(self.fed)
+    def filled(self) -> Float[Tensor, "layers two batch heads past d_k"]:
+        return self.target.narrow(4, self.begin, sum(self.fed))
 
-    def filled(self) -> KeyValues:
-        return KeyValues(*(x[:, :, self.begin:self.end] for x in self.target))
-
-    def extend(self, new: KeyValues) -> KeyValues:
-        """All keys and values so far, the new ones last."""
-        start, tokens = self.end, new.k.size(2)
-        if start + tokens > self.target.k.size(2):
-            self._move_to_larger(start - self.begin + tokens)
-            start = self.end
+    def extend(self, tokens: int) -> Iterator[LayerCache]:
+        """Room in each layer for so many new tokens."""
+        past = self.filled()
+        before, after = past.size(4), past.size(4) + tokens
+        if self.begin + after > self.target.size(4):
+            self.target = past.new_empty(*past.shape[:4], 2 * after + 16, past.size(5))
+            self.target[..., :before, :] = past
+            self.begin = 0
         self.fed.append(tokens)
-        for buffer, x in zip(self.target, new, strict=True):
-            buffer[:, :, start:self.end] = x
-        return self.filled()
+        target = self.filled()
+        for memory, so_far, newest in zip(
+                self.memory, target, target[..., before:, :], strict=True):
+            yield LayerCache(KeyValues(*memory), KeyValues(*so_far), newest)
 
-    def select(
-        self, rows: Shaped[Tensor, " rows"], moved: Int[Tensor, " moved"] | None = None
-    ) -> None:
-        """Keep these rows (indices or a mask) of the batch.
+    def select(self, rows: Int[Tensor, " rows"], moved: Int[Tensor, " moved"]) -> None:
+        """Keep these rows of the batch; `moved` are those of the new ones that were others before.
 
-        If `moved` names those of the new rows that were others before, the rest is not copied.
+        The rest is not copied.
         """
-        def keep(x: Tensor, filled: slice) -> Tensor:
-            if moved is None:
-                return x[rows]
-            x[moved, :, filled] = x[rows[moved], :, filled]
-            return x[:len(rows)]
-
-        self.memory = KeyValues(*(keep(x, slice(None)) for x in self.memory))
-        self.target = KeyValues(*(keep(x, slice(self.begin, self.end)) for x in self.target))
+        for x in (self.memory, self.filled()):
+            x[:, :, moved] = x[:, :, rows[moved]]
+        self.memory, self.target = (x[:, :, :len(rows)] for x in (self.memory, self.target))
 
     def forget(self, steps: int) -> None:
         """Leave out the first steps."""
         self.begin += sum(self.fed[:steps])
         del self.fed[:steps]
 
-    def join(self, other: "LayerCache", source: int) -> None:
+    def join(self, other: "Cache", source: int) -> None:
         """Put the rows of `other` below these, the newest steps of both in the same place.
 
         What one has and the other has not is zero there: no query may attend to it. Of the memory,
         `source` places are kept.
         """
-        self.memory = KeyValues(*(stack(x[:, :, :source], y[:, :, :source], dim=2)
-                                  for x, y in zip(self.memory, other.memory, strict=True)))
-        self.target = KeyValues(*(stack(x, y, dim=2, behind=False)
-                                  for x, y in zip(self.filled(), other.filled(), strict=True)))
+        self.memory = stack(self.memory[..., :source, :], other.memory[..., :source, :], 4, rows=2)
+        self.target = stack(self.filled(), other.filled(), 4, behind=False, rows=2)
         self.begin = 0
         self.fed = max(self.fed, other.fed, key=len)
-
-    def _move_to_larger(self, tokens: int) -> None:
-        """Buffers with room for twice these tokens."""
-        filled, self.begin = self.filled(), 0
-        self.target = KeyValues(*(x.new_empty(*x.shape[:2], 2 * tokens + 16, x.size(3))
-                                  for x in filled))
-        for buffer, x in zip(self.target, filled, strict=True):
-            buffer[:, :, :x.size(2)] = x

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from translate.model.attention import Bias, as_bias
-from translate.model.cache import LayerCache
+from translate.model.cache import Cache
 from translate.model.dropout import Dropout
 from translate.model.layers import (
     Activation,
@@ -119,20 +119,20 @@ class Transformer(nn.Module):
         memory: Float[Tensor, "batch source d_model"] | None,
         src_mask: Bool[Tensor, "batch 1 1 source"],
         tgt_mask: Bool[Tensor, "#batch 1 target past"] | None,
-        cache: list[LayerCache] | None = None,
+        cache: Cache | None = None,
         weights: Weights | None = None,
         place: Int[np.ndarray, " batch"] | None = None,
     ) -> Float[Tensor, "batch target d_model"]:
         """States of the target tokens; `project` makes logits of them.
 
-        With a cache from `start_cache`, which holds what is needed of the memory, `tgt` is the
-        newest token of each row, and the states equal those of a pass over all tokens so far. It
-        may be several, all for one place: the newest tokens of hypotheses that share a source. Then
-        `tgt_mask`, (batch, 1, target, past), says which of the tokens fed so far each of them
-        follows, itself included. `place` is that of the newest token in each row, where rows have
-        begun in different steps.
+        With a cache from `start_cache`, which holds what is needed of the memory and knows no
+        gradient, `tgt` is the newest token of each row, and the states equal those of a pass over
+        all tokens so far. It may be several, all for one place: the newest tokens of hypotheses
+        that share a source. Then `tgt_mask`, (batch, 1, target, past), says which of the tokens fed
+        so far each of them follows, itself included. `place` is that of the newest token in each
+        row, where rows have begun in different steps.
         """
-        past = len(cache[0].fed) if cache else 0
+        past = len(cache.fed) if cache else 0
         length = 1 if cache else tgt.size(1)
         where = None
         if self.target_positions:
@@ -144,9 +144,9 @@ class Transformer(nn.Module):
             for layer in self.decoder:
                 x = layer(x, memory, tgt_mask, src_mask, bias, weights=weights)
         else:
-            bias = _bias_of_fed([*cache[0].fed, tgt.size(1)], tgt_mask, bias)
+            bias = _bias_of_fed([*cache.fed, tgt.size(1)], tgt_mask, bias)
             memory_bias = as_bias(src_mask)
-            for layer, kept in zip(self.decoder, cache, strict=True):
+            for layer, kept in zip(self.decoder, cache.extend(tgt.size(1)), strict=True):
                 x = layer(x, memory, None, None, bias, memory_bias, kept)
         return self.decoder_norm(x)
 
@@ -156,8 +156,10 @@ class Transformer(nn.Module):
         """Logits; their softmax is the next token's distribution (section 3.4)."""
         return self.output(states)
 
-    def start_cache(self, memory: Float[Tensor, "batch source d_model"]) -> list[LayerCache]:
-        return [layer.start_cache(memory) for layer in self.decoder]  # type: ignore[operator]
+    def start_cache(self, memory: Float[Tensor, "batch source d_model"]) -> Cache:
+        return Cache.empty(
+            layer.cross_attention.keys_values(memory)  # type: ignore[union-attr, operator]
+            for layer in self.decoder)
 
     def _embed(
         self,
