@@ -156,6 +156,17 @@ def test_workers_print_what_one_process_prints(trained: Any, shell: Any) -> None
     assert together == alone
 
 
+def test_workers_end_when_the_process_that_began_them_is_killed(trained: Any, shell: Any) -> None:
+    terminal, stdin = pty.openpty()
+    process = shell.start(trained.folder, "decode", "--workers", "2", stdin=stdin)
+    os.write(terminal, b"Ja.\n")
+    assert process.stdout.readline()
+    process.kill()
+    process.communicate(timeout=60)  # until nobody is left who could write
+    os.close(terminal)
+    os.close(stdin)
+
+
 def test_a_seed_decides_what_is_sampled_through_every_entry(trained: Any, decode: Any) -> None:
     arguments = ("--sample", "--temperature", 2, "--seed")
     stdin = (trained.folder / "test.de").read_bytes()
