@@ -1,6 +1,8 @@
 """Text files to tokens: in chunks, in processes, and never far ahead of what is asked for."""
 
 import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -55,6 +57,21 @@ def test_tokenising_in_processes_gives_the_same_table(
     assert results[0] == results[1]
 
 
+def test_its_processes_end_when_it_is_killed() -> None:
+    program = """
+from itertools import repeat
+from translate.data.token_table import Splitting, _in_processes
+
+if __name__ == "__main__":
+    for _ in _in_processes(repeat(["Ein Satz."]), Splitting("de", False, False), 2):
+        print("under way", flush=True)
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], text=True, stdout=subprocess.PIPE)
+    assert process.stdout and process.stdout.readline() == "under way\n"
+    process.kill()
+    process.communicate(timeout=60)  # until nobody is left who could write
+
+
 def test_an_empty_text_is_an_empty_table(tmp_path: Path) -> None:
     (tmp_path / "text").touch()
     table = tokenise(tmp_path / "text", Splitting("de", False, False), tmp_path / "table")
@@ -67,7 +84,7 @@ def test_no_more_of_the_text_is_read_than_there_is_work_for(
     monkeypatch.setattr(token_table, "CHUNK", 10)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)), raising=False)
     monkeypatch.setattr(token_table, "ProcessPoolExecutor",  # threads start sooner
-                        lambda processes, _: ThreadPoolExecutor(processes))
+                        lambda processes, *_: ThreadPoolExecutor(processes))
     read = 0
 
     def lines() -> Iterator[str]:

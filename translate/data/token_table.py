@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from translate.child_processes import end_with_parent
 from translate.data.lines import iter_lines
 from translate.data.ragged import Ragged, RaggedWriter, map_ragged, offsets
 from translate.data.text import Language, Tokenizer
@@ -73,7 +74,7 @@ def _tables(lines: Iterator[str], splitting: Splitting) -> Iterator[Table]:
 def _in_processes(
     chunks: Iterable[list[str]], splitting: Splitting, processes: int
 ) -> Iterator[Table]:
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(processes, get_context("spawn"), end_with_parent) as pool:
         waiting: deque[Future[Table]] = deque()
         for chunk in chunks:
             waiting.append(pool.submit(_table, chunk, splitting))

@@ -1,10 +1,8 @@
 """Search in several processes of one thread each: small matrices gain little from more threads."""
 
 import multiprocessing
-import os
 import signal
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -15,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from translate.child_processes import end_with_parent
 from translate.decoding.request import Answer, Request
 from translate.decoding.search import answer_share, in_order, search
 from translate.decoding.translator import Search
@@ -55,19 +54,11 @@ def _start(
 ) -> None:
     global _search, _next
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process decides what Ctrl-C means
-    threading.Thread(target=_end_with_the_first, daemon=True).start()
+    end_with_parent()
     torch.set_num_threads(1)
     ensemble = load_ensemble(checkpoints, overrides)
     _search = partial(search, [trained.model for trained in ensemble], ensemble[0].config.decoding)
     _next = upcoming
-
-
-def _end_with_the_first() -> None:
-    """Where it is killed, nobody else would end this process."""
-    first = multiprocessing.parent_process()
-    assert first
-    first.join()
-    os._exit(1)
 
 
 def _answer(requests: list[Request]) -> dict[int, Answer]:
