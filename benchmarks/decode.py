@@ -47,16 +47,16 @@ class Setting(NamedTuple):
     name: str
     batch: dict[str, int]  # see peers/serve.py
     every: int  # of the sentences in order of length, each n-th takes part
-    systems: Sequence[str]
+    systems: Sequence[str]  # those that are compared one after the other, since machines vary
 
 
 BATCH = Setting("batch 64", {"batch": 64}, 1,
-                ("ours", "marian", *CTRANSLATE2, "ours workers", "ours text",
-                 "ours text workers"))
+                ("ours", "ctranslate2 threads", "ours workers", "ctranslate2 workers", "marian",
+                 *CTRANSLATE2[2:], "ours text", "ours text workers"))
 SLOW = Setting("batch 64, every 5th sentence", {"batch": 64}, 5,
                ("ours", "ours uncached", "ours uncached plain", "joeynmt"))
 BUDGET = Setting("batches of 4,096 tokens, every 2nd sentence", {"batch_tokens": 4096}, 2,
-                 ("ours", "marian", *CTRANSLATE2[:2], "ours workers"))
+                 ("ours", "ctranslate2 threads", "ours workers", "ctranslate2 workers", "marian"))
 SINGLE = Setting("batch 1, every 20th sentence", {"batch": 1}, 20,
                  ("ours", "marian", "joeynmt", *CTRANSLATE2))
 SETTINGS = (BATCH, SLOW, BUDGET, SINGLE)
