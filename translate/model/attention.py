@@ -61,7 +61,12 @@ def fused_attention(
     return F.scaled_dot_product_attention(q, k, v, allowed, dropout) * something.to(q.dtype)
 
 
-def _attention_of_few(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
+def _attention_of_few(
+    q: Float[Tensor, "batch heads query d_k"],
+    k: Float[Tensor, "batch heads key d_k"],
+    v: Float[Tensor, "batch heads key d_v"],
+    bias: Bias,
+) -> Float[Tensor, "batch heads query d_v"]:
     """For few queries on a CPU: the kernel begins anew for every head of every row, which is too
     much for so little, and so is every operation that can be spared."""
     rows, queries, d_k = q.shape[:2], q.size(2), q.size(3)

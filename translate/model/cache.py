@@ -20,6 +20,7 @@ class LayerCache(NamedTuple):
     newest: Float[Tensor, "two batch heads tokens d_k"]  # the end of `target`
 
     def with_newest(self, own: KeyValues) -> KeyValues:
+        """Those of all tokens so far, with these for the newest."""
         torch.stack(own, out=self.newest)
         return self.target
 
