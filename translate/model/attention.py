@@ -116,7 +116,8 @@ class MultiHeadAttention(nn.Module):
         self, x: Float[Tensor, "batch length d_model"]
     ) -> tuple[Float[Tensor, "batch heads length d_k"], KeyValues]:
         """Of self-attention, where all come from the same place."""
-        return self.queries(x), self.keys_values(x)
+        keys_values = self.keys_values(x)
+        return self.queries(x), keys_values
 
     def forward(
         self,
