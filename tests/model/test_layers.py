@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from translate.model.attention import as_bias
 from translate.model.cache import Cache
 from translate.model.layers import DecoderLayer, EncoderLayer, FeedForward, Weights
 
@@ -145,9 +144,12 @@ def start_cache(layer: DecoderLayer, memory: Tensor) -> Cache:
     return Cache.empty([layer.cross_attention.keys_values(memory)])
 
 
-def step(layer: DecoderLayer, x: Tensor, cache: Cache, *biases: Tensor) -> Tensor:
+def step(
+    layer: DecoderLayer, x: Tensor, cache: Cache, mask: Tensor | None = None,
+    memory_mask: Tensor | None = None
+) -> Tensor:
     (kept,) = cache.extend(x.size(1))
-    return layer(x, None, None, None, *biases, cache=kept)
+    return layer(x, None, mask, memory_mask, cache=kept)
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -201,8 +203,7 @@ def test_rows_that_join_others_go_on_as_if_they_were_alone(forgotten: int) -> No
     past[3:, ..., :2] = source[3:, ..., 3:] = False
     kept = slice(3 if forgotten else 0, None)
     newest = torch.cat([early[:, 3:], late[:, 1:]])[kept]
-    found = step(layer, newest, cache, as_bias(past[kept, ..., forgotten:]).double(),
-                 as_bias(source[kept]).double())
+    found = step(layer, newest, cache, past[kept, ..., forgotten:], source[kept])
     alone = [layer(x, memory, causal(x.size(1)), None)[:, -1:]
              for x, memory in ((early, wide), (late, narrow))]
     torch.testing.assert_close(found, torch.cat(alone)[kept])

@@ -1,6 +1,5 @@
 """Greedy search and sampling: one hypothesis for each sentence."""
 
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
